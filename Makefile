@@ -1,0 +1,52 @@
+# `make` prints the commands. Each one sets up what it needs in .venv (scripts/setup) and is quick when that was done before.
+
+DATA_DIR ?= data/demo
+WORKERS ?= auto
+PYTHON ?=
+
+BIN := .venv/bin
+# Without it pyright asks the network whether there is a newer pyright.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help test run check bench lock format docs clean setup
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --cov --cov-report= $(ARGS)
+	$(BIN)/python scripts/covered.py
+	@echo "Coverage of the rest:"
+	$(BIN)/python -m coverage report --omit='src/timeloom/core/*,src/timeloom/wire/*' --show-missing --skip-covered
+
+run: ## Write a small conversation to DATA_DIR (data/demo), export it and verify it
+	@scripts/setup run
+	$(BIN)/timeloom demo --data-dir "$(DATA_DIR)"
+
+check: setup ## Run ruff, pyright strict and the import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache --no-logo
+
+bench: setup ## Run the benchmarks; prints a table and writes bench/results/
+	$(BIN)/python -m bench $(ARGS)
+
+lock: setup ## Lock the dependencies again; `make lock ARGS=--upgrade` takes the newest
+	scripts/lock $(ARGS)
+
+format: setup ## Put the code into its one format and mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: setup ## Write the parts of the documentation that come from the code
+	$(BIN)/python scripts/docs.py
+
+clean: ## Remove .venv, caches and build products, but no data
+	rm -rf .venv build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup:
+	@scripts/setup dev

@@ -1,0 +1,105 @@
+"""The parts of the documentation that are written from the code: modules, block types, codes.
+
+Without an argument it writes them; with `--check` it only shows what is out of date, and then exits with 1.
+"""
+
+import ast
+import difflib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from timeloom.core.blocks import BLOCK_CLASSES, Unknown
+from timeloom.core.codes import CODES
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+START = "<!-- written by `make docs` from here -->\n"
+END = "<!-- to here -->\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, or 1 when a page that is only checked is out of date."""
+    stale = False
+    for name, lines in PARTS.items():
+        page = ROOT / name
+        before = page.read_text(encoding="utf-8")
+        after = filled(before, lines())
+        stale |= before != after
+        if arguments != ["--check"]:
+            page.write_text(after, encoding="utf-8")
+        else:
+            changes = difflib.unified_diff(
+                before.splitlines(True), after.splitlines(True), name, f"{name} as it should be"
+            )
+            print("".join(changes), end="")
+    return int(stale and arguments == ["--check"])
+
+
+def module_lines() -> list[str]:
+    """A line for every module: its place and its subject, packages before what is in them."""
+    files = sorted(SOURCE.rglob("*.py"), key=lambda file: place(file).rstrip("/").split("/"))
+    return [f"{'  ' * depth(file)}- `{place(file)}`: {subject(file)}\n" for file in files]
+
+
+def block_lines() -> list[str]:
+    """A table row for every class of block; the one for unknown types has no type of its own."""
+    known = [cls for cls in BLOCK_CLASSES if cls is not Unknown]
+    rows = [f"| `{cls.type_name}` | `{cls.__name__}` | {fields(cls)} | {sentence(cls)} |\n" for cls in known]
+    return ["| type | class | fields | meaning |\n", "|---|---|---|---|\n", *rows]
+
+
+def code_lines() -> list[str]:
+    """A table row for every code."""
+    rows = [f"| `{code}` | {sentence} |\n" for code, sentence in CODES.items()]
+    return ["| code | meaning |\n", "|---|---|\n", *rows]
+
+
+def filled(page: str, lines: list[str]) -> str:
+    """The page with these lines between its two marks."""
+    head, start, rest = page.partition(START)
+    _, end, tail = rest.partition(END)
+    if not start or not end:
+        raise SystemExit(f"a page lacks the mark {START.strip()} or {END.strip()}")
+    return f"{head}{START}\n{''.join(lines)}\n{END}{tail}"
+
+
+def place(file: Path) -> str:
+    """How the page names a module: its file below src/, or its folder if it is a package."""
+    if file.name == "__init__.py":
+        return f"{file.parent.relative_to(SOURCE).as_posix()}/"
+    return file.relative_to(SOURCE).as_posix()
+
+
+def depth(file: Path) -> int:
+    """How many folders a module lies below the package."""
+    return place(file).rstrip("/").count("/")
+
+
+def subject(file: Path) -> str:
+    """The first line of the module's docstring, or a complaint."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    return docstring.splitlines()[0] if docstring else "(has no docstring)"
+
+
+def fields(cls: type[msgspec.Struct]) -> str:
+    """The names of a block's own fields; the author, which all have, is left out."""
+    return ", ".join(f"`{name}`" for name in cls.__struct_fields__ if name != "author")
+
+
+def sentence(cls: type) -> str:
+    """The first line of the class's docstring, fit for a table."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0].replace("|", "\\|")
+
+
+PARTS: dict[str, Callable[[], list[str]]] = {
+    "ARCHITECTURE.md": module_lines,
+    "docs/blocks.md": block_lines,
+    "docs/codes.md": code_lines,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,3 @@
+"""timeloom: a timeline-first ReAct agent runtime."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,158 @@
+"""Blocks: every type of thing that can happen on a timeline, one family per module."""
+
+from types import MappingProxyType
+from typing import Final
+
+from timeloom.core.blocks.assistant import Completion, ReactCompletion
+from timeloom.core.blocks.block import Block, BlockError
+from timeloom.core.blocks.content import ContentBlock
+from timeloom.core.blocks.conversation import (
+    ConversationStarted,
+    Erased,
+    ForkPoint,
+    RangeSummary,
+    SourcesAdded,
+    Titled,
+    WorkingSummary,
+)
+from timeloom.core.blocks.digest import Digest, Hosting, ToolError, registered_error
+from timeloom.core.blocks.forgetting import Cut, Hidden, Pruned
+from timeloom.core.blocks.gate import ApprovalDecided, ApprovalRequested, Gate
+from timeloom.core.blocks.plan import PlanAcknowledged, PlanRecorded, PlansCompacted, PlanSkeleton
+from timeloom.core.blocks.round import ModelAnswered, ModelCalled, Note, Notes, RoundStarted, Thinking, Usage
+from timeloom.core.blocks.stage import (
+    StageBlock,
+    StageClarification,
+    StageClarificationResolved,
+    StageCoordinator,
+    StageFeedback,
+    StageGate,
+)
+from timeloom.core.blocks.tool import Notice, ResultContent, ResultDigest, ResultStatus, ToolCall, ToolCode
+from timeloom.core.blocks.turn import AgentLogStarted, EndReason, TurnEnded, TurnStarted
+from timeloom.core.blocks.unknown import Unknown
+from timeloom.core.blocks.user import (
+    Attachment,
+    AttachmentMeta,
+    ExternalEvent,
+    Feedback,
+    Followup,
+    Steer,
+    UserPrompt,
+)
+
+AnyBlock = (
+    ConversationStarted
+    | Titled
+    | SourcesAdded
+    | WorkingSummary
+    | RangeSummary
+    | Erased
+    | TurnStarted
+    | AgentLogStarted
+    | TurnEnded
+    | UserPrompt
+    | AttachmentMeta
+    | Attachment
+    | Followup
+    | Steer
+    | ExternalEvent
+    | Feedback
+    | Completion
+    | ReactCompletion
+    | RoundStarted
+    | ModelCalled
+    | ModelAnswered
+    | Thinking
+    | Notes
+    | Note
+    | ToolCode
+    | ToolCall
+    | Notice
+    | ResultDigest
+    | ResultStatus
+    | ResultContent
+    | Gate
+    | ApprovalRequested
+    | ApprovalDecided
+    | PlanRecorded
+    | PlanAcknowledged
+    | PlansCompacted
+    | Hidden
+    | Pruned
+    | StageGate
+    | StageCoordinator
+    | StageFeedback
+    | StageClarification
+    | StageClarificationResolved
+    | Unknown
+)
+"""Every block there is; `match` on it and end with `assert_never`."""
+
+BLOCK_CLASSES: Final[tuple[type[AnyBlock], ...]] = AnyBlock.__args__
+
+BLOCK_TYPES: Final = MappingProxyType({cls.type_name: cls for cls in reversed(BLOCK_CLASSES) if cls is not Unknown})
+"""Each `type` of the JSON form with its first class: of the three kinds of `react.tool.result`, the digest."""
+
+__all__ = [
+    "BLOCK_CLASSES",
+    "BLOCK_TYPES",
+    "AgentLogStarted",
+    "AnyBlock",
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "Attachment",
+    "AttachmentMeta",
+    "Block",
+    "BlockError",
+    "Completion",
+    "ContentBlock",
+    "ConversationStarted",
+    "Cut",
+    "Digest",
+    "EndReason",
+    "Erased",
+    "ExternalEvent",
+    "Feedback",
+    "Followup",
+    "ForkPoint",
+    "Gate",
+    "Hidden",
+    "Hosting",
+    "ModelAnswered",
+    "ModelCalled",
+    "Note",
+    "Notes",
+    "Notice",
+    "PlanAcknowledged",
+    "PlanRecorded",
+    "PlanSkeleton",
+    "PlansCompacted",
+    "Pruned",
+    "RangeSummary",
+    "ReactCompletion",
+    "ResultContent",
+    "ResultDigest",
+    "ResultStatus",
+    "RoundStarted",
+    "SourcesAdded",
+    "StageBlock",
+    "StageClarification",
+    "StageClarificationResolved",
+    "StageCoordinator",
+    "StageFeedback",
+    "StageGate",
+    "Steer",
+    "Thinking",
+    "Titled",
+    "ToolCall",
+    "ToolCode",
+    "ToolError",
+    "TurnEnded",
+    "TurnStarted",
+    "Unknown",
+    "Usage",
+    "UserPrompt",
+    "WorkingSummary",
+    "registered_error",
+]

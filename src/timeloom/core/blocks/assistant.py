@@ -1,0 +1,34 @@
+"""Blocks of what the assistant answered."""
+
+from typing import ClassVar
+
+from timeloom.core.blocks.block import Block, need_positive
+from timeloom.core.ids import TurnId
+from timeloom.core.payload import Text
+
+
+class Completion(Block, tag="assistant.completion", frozen=True, kw_only=True):
+    """An answer shown to the user; `n` counts the answers of one turn, and the bare path means the newest."""
+
+    type_name: ClassVar[str] = "assistant.completion"
+    text: Text
+    n: int = 1
+    sources_used: tuple[int, ...] = ()
+    suggested_followups: tuple[str, ...] = ()
+    author: str = "assistant"
+
+    def __post_init__(self) -> None:
+        need_positive(self.n, "n")
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.assistant.completion.{self.n}"
+
+    def alias(self, turn: TurnId) -> str:
+        return f"ar:{turn}.assistant.completion"
+
+
+class ReactCompletion(Block, tag="react.completion", frozen=True, kw_only=True):
+    """The agent's own closing word in older logs; nothing here writes it."""
+
+    type_name: ClassVar[str] = "react.completion"
+    text: Text = ""

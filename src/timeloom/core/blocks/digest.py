@@ -1,0 +1,53 @@
+"""The digest of an artifact: what a metadata block says of it, safe to show."""
+
+from typing import Literal
+
+import msgspec
+
+from timeloom.core.codes import CODES
+from timeloom.core.ids import CallId
+
+Kind = Literal["file", "display"]
+Visibility = Literal["external", "internal"]
+
+
+class ToolError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a tool failed, in its own words."""
+
+    code: str
+    message: str
+    where: str = ""
+    details: dict[str, str | int | float | bool | None] = {}
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An artifact's logical and physical path, kind, size and origin; never where it is hosted."""
+
+    artifact_path: str
+    physical_path: str = ""
+    mime: str = ""
+    kind: Kind | None = None
+    visibility: Visibility | None = None
+    channel: str = ""
+    tool_call_id: CallId | None = None
+    sources_used: tuple[int, ...] = ()
+    tokens: int | None = None
+    size_bytes: int | None = None
+    edited: bool = False
+    write_warning: str = ""
+    error: ToolError | None = None
+
+
+class Hosting(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a file is hosted; kept in the file block's meta and never rendered."""
+
+    hosted_uri: str = ""
+    rn: str = ""
+    key: str = ""
+
+
+def registered_error(code: str, message: str, where: str = "") -> ToolError:
+    """An error of our own; foreign tools may use any code, we use only those of the registry."""
+    if code not in CODES:
+        raise KeyError(f"{code!r} is not in core/codes.py")
+    return ToolError(code=code, message=message, where=where)

@@ -1,0 +1,131 @@
+"""Blocks of a round's reasoning: its start, the model's call and outcome, thinking and notes."""
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from timeloom.core.blocks.block import Block, BlockError, need_call, need_positive, need_text
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.payload import Text
+
+CallPurpose = Literal["decision", "compaction", "title"]
+"""What a model is asked for; spend and scripts are counted per purpose."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a model call used, as its provider reported it; `cost_nano_usd` is in billionths of a dollar."""
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.input_tokens, self.cache_read_tokens, self.cache_write_tokens, self.output_tokens)
+        if min(*counts, self.cost_nano_usd) < 0:
+            raise BlockError("usage counts from 0, got a negative number")
+
+
+class RoundStarted(Block, tag="react.round.start", frozen=True, kw_only=True):
+    """A round began; what arrives from outside after it happened inside this round."""
+
+    type_name: ClassVar[str] = "react.round.start"
+    round: int
+    author: str = "runtime"
+
+    def __post_init__(self) -> None:
+        need_positive(self.round, "round")
+
+
+class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
+    """A request is about to be sent: its hash, and the parts of it that cannot be rendered again from the log."""
+
+    type_name: ClassVar[str] = "react.model.call"
+    round: int
+    model: str
+    request_sha256: str
+    purpose: CallPurpose = "decision"
+    attempt: int = 1
+    system: Text = ""
+    tail: Text = ""
+    author: str = "runtime"
+
+    def __post_init__(self) -> None:
+        need_positive(self.round, "round")
+        need_positive(self.attempt, "attempt")
+        need_text(self.model, "model")
+        need_text(self.request_sha256, "request_sha256")
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.react.model.{self.round}"
+
+
+class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True):
+    """How a request ended: usage and stop reason, and what had arrived where it was cut or failed."""
+
+    type_name: ClassVar[str] = "react.model.outcome"
+    round: int
+    model: str
+    stop_reason: str
+    purpose: CallPurpose = "decision"
+    attempt: int = 1
+    usage: Usage = Usage()
+    interrupted: bool = False
+    text: Text = ""
+    error: str = ""
+    author: str = "runtime"
+
+    def __post_init__(self) -> None:
+        need_positive(self.round, "round")
+        need_positive(self.attempt, "attempt")
+        need_text(self.model, "model")
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.react.model.{self.round}"
+
+
+class Thinking(Block, tag="react.thinking", frozen=True, kw_only=True):
+    """What the model thought in a round."""
+
+    type_name: ClassVar[str] = "react.thinking"
+    round: int
+    text: Text
+
+    def __post_init__(self) -> None:
+        need_positive(self.round, "round")
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.react.thinking.{self.round}"
+
+
+class Notes(Block, tag="react.notes", frozen=True, kw_only=True):
+    """What the agent said to the user before a call."""
+
+    type_name: ClassVar[str] = "react.notes"
+    channel: ClassVar[str] = "timeline_text"
+    tool_call_id: CallId
+    text: Text
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        need_text(self.text, "text")
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.react.notes.{self.tool_call_id}"
+
+
+class Note(Block, tag="react.note", frozen=True, kw_only=True):
+    """A short internal note that agents see and users do not."""
+
+    type_name: ClassVar[str] = "react.note"
+    channel: ClassVar[str] = "internal"
+    tool_call_id: CallId
+    text: Text
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        need_text(self.text, "text")
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.react.note.{self.tool_call_id}"

@@ -1,0 +1,124 @@
+"""Blocks of a tool call: code, the call itself, notices and results."""
+
+from typing import ClassVar, Final
+
+import msgspec
+
+from timeloom.core.blocks.block import Block, BlockError, need_call, need_path, need_text
+from timeloom.core.blocks.content import ContentBlock
+from timeloom.core.blocks.digest import Digest, ToolError
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.payload import Text
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class ToolCode(Block, tag="react.tool.code", frozen=True, kw_only=True):
+    """The program of an exec call, before the call."""
+
+    type_name: ClassVar[str] = "react.tool.code"
+    tool_call_id: CallId
+    text: Text
+    mime: str = "text/x-python"
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        need_text(self.mime, "mime")
+
+    def mime_type(self) -> str:
+        return self.mime
+
+    def path(self, turn: TurnId) -> str:
+        return f"tc:{turn}.{self.tool_call_id}.code"
+
+
+class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
+    """The intent to call a tool; `params` is the text of one JSON object, stored in full."""
+
+    type_name: ClassVar[str] = "react.tool.call"
+    fixed_mime: ClassVar[str] = "application/json"
+    tool_id: str
+    tool_call_id: CallId
+    params: Text = "{}"
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        need_text(self.tool_id, "tool_id")
+        if isinstance(self.params, str):
+            _need_object(self.params)
+
+    def path(self, turn: TurnId) -> str:
+        return f"tc:{turn}.{self.tool_call_id}.call"
+
+
+class Notice(Block, tag="react.notice", frozen=True, kw_only=True):
+    """Something the model must know of its call or of what it wrote: a code of the registry and a sentence."""
+
+    type_name: ClassVar[str] = "react.notice"
+    code: str
+    text: str
+    tool_call_id: CallId | None = None
+    author: str = "runtime"
+
+    def __post_init__(self) -> None:
+        need_text(self.code, "code")
+        need_text(self.text, "text")
+        if self.tool_call_id is not None:
+            need_call(self.tool_call_id)
+
+    def path(self, turn: TurnId) -> str:
+        return f"tc:{turn}.{self.tool_call_id}.notice" if self.tool_call_id else ""
+
+
+class ResultDigest(Block, tag="react.tool.result", frozen=True, kw_only=True):
+    """The receipt of a call for one artifact: its metadata."""
+
+    type_name: ClassVar[str] = "react.tool.result"
+    fixed_mime: ClassVar[str] = "application/json"
+    tool_call_id: CallId
+    digest: Digest
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        need_path(self.digest.artifact_path, "digest.artifact_path")
+
+    def path(self, turn: TurnId) -> str:
+        return f"tc:{turn}.{self.tool_call_id}.result"
+
+
+class ResultStatus(Block, tag="react.tool.result.status", frozen=True, kw_only=True):
+    """The receipt of a call in words: a report or a status, with the structured error where there is one."""
+
+    type_name: ClassVar[str] = "react.tool.result"
+    tool_call_id: CallId
+    text: Text
+    mime: str = "text/markdown"
+    error: ToolError | None = None
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        need_text(self.mime, "mime")
+
+    def mime_type(self) -> str:
+        return self.mime
+
+    def path(self, turn: TurnId) -> str:
+        return f"tc:{turn}.{self.tool_call_id}.result"
+
+
+class ResultContent(ContentBlock, tag="react.tool.result.content", frozen=True, kw_only=True):
+    """One artifact's content as a call left it; the same path may come again with a newer version."""
+
+    type_name: ClassVar[str] = "react.tool.result"
+    tool_call_id: CallId
+
+    def __post_init__(self) -> None:
+        need_call(self.tool_call_id)
+        ContentBlock.__post_init__(self)
+
+
+def _need_object(text: str) -> None:
+    try:
+        _OBJECT.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError) as error:
+        raise BlockError(f"params is the text of a JSON object, got {text[:40]!r}: {error}") from error

@@ -1,0 +1,117 @@
+"""Blocks that come from people and from outside while a turn runs: prompts, attachments, events and feedback."""
+
+import re
+from typing import ClassVar, Literal
+
+from timeloom.core.blocks.block import Block, BlockError, need_message, need_path, need_text
+from timeloom.core.blocks.content import ContentBlock
+from timeloom.core.blocks.digest import Digest
+from timeloom.core.ids import MessageId, TurnId
+from timeloom.core.payload import Text
+
+Reaction = Literal["ok", "not_ok", "neutral"]
+
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+class UserPrompt(Block, tag="user.prompt", frozen=True, kw_only=True):
+    """What the user said to open the turn."""
+
+    type_name: ClassVar[str] = "user.prompt"
+    text: Text
+    author: str = "user"
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.user.prompt"
+
+
+class AttachmentMeta(Block, tag="user.attachment.meta", frozen=True, kw_only=True):
+    """What is known of an attachment: its digest, and the summary line that the prompt shows."""
+
+    type_name: ClassVar[str] = "user.attachment.meta"
+    fixed_mime: ClassVar[str] = "application/json"
+    digest: Digest
+    summary: str = ""
+    author: str = "user"
+
+    def __post_init__(self) -> None:
+        need_path(self.digest.artifact_path, "digest.artifact_path")
+
+    def path(self, turn: TurnId) -> str:
+        return self.digest.artifact_path
+
+
+class Attachment(ContentBlock, tag="user.attachment", frozen=True, kw_only=True):
+    """An attachment's content."""
+
+    type_name: ClassVar[str] = "user.attachment"
+    author: str = "user"
+
+
+class Followup(Block, tag="user.followup", frozen=True, kw_only=True):
+    """What the user added while the turn was running."""
+
+    type_name: ClassVar[str] = "user.followup"
+    message_id: MessageId
+    text: Text
+    author: str = "user"
+
+    def __post_init__(self) -> None:
+        need_message(self.message_id)
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.external.followup.{self.message_id}"
+
+
+class Steer(Block, tag="user.steer", frozen=True, kw_only=True):
+    """The user's word to change course at once; empty text means stop."""
+
+    type_name: ClassVar[str] = "user.steer"
+    message_id: MessageId
+    text: Text = ""
+    author: str = "user"
+
+    def __post_init__(self) -> None:
+        need_message(self.message_id)
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.external.steer.{self.message_id}"
+
+
+class ExternalEvent(Block, tag="external.event", frozen=True, kw_only=True):
+    """Any other event from outside: a form, a wizard's step, an alert; `started_ts` is its own time."""
+
+    type_name: ClassVar[str] = "external.event"
+    kind: str
+    message_id: MessageId
+    text: Text = ""
+    mime: str = "text/markdown"
+    started_ts: str = ""
+    author: str = "external"
+
+    def __post_init__(self) -> None:
+        need_message(self.message_id)
+        need_text(self.mime, "mime")
+        if not _KIND.fullmatch(self.kind):
+            raise BlockError(f"kind is 1 to 64 of a-z, 0-9, '_', '-', got {self.kind[:40]!r}")
+
+    def mime_type(self) -> str:
+        return self.mime
+
+    def path(self, turn: TurnId) -> str:
+        return f"ar:{turn}.external.{self.kind}.{self.message_id}"
+
+
+class Feedback(Block, tag="turn.feedback", frozen=True, kw_only=True):
+    """What a person or a machine thought of the turn; a person's newest reaction counts, null clears it."""
+
+    type_name: ClassVar[str] = "turn.feedback"
+    origin: Literal["user", "machine"]
+    reaction: Reaction | None = None
+    text: str = ""
+    confidence: float | None = None
+    author: str = "user"
+
+    def __post_init__(self) -> None:
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            raise BlockError(f"confidence is between 0 and 1, got {self.confidence}")

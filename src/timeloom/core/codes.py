@@ -1,0 +1,80 @@
+"""The one registry of notice and error codes, each with the sentence that documents it."""
+
+from types import MappingProxyType
+from typing import Final
+
+CODES: Final = MappingProxyType(
+    {
+        # blocks and entries
+        "block_malformed": "A block was made with a field that is empty, out of range or of another shape.",
+        "entry_malformed": "An entry has a seq below 1, a turn id of another shape, or a time that is not RFC 3339 in UTC.",
+        # paths
+        "path_malformed": "The path has no known form; its message names the forms that exist.",
+        "path_escapes_root": "The path would leave its folder: absolute, `..`, a backslash, NUL or one of these in disguise.",
+        "path_too_long": "The path, or one name in it, is longer than file systems take.",
+        "path_symlink": "A part of the path is a symbolic link; links are never followed.",
+        "path_name_unsafe": "A name holds invisible or control characters, ends with a dot or space, or is a device's.",
+        "path_not_a_file": "Only `fi:` paths name files; the path given names something else.",
+        "path_not_regular": "The path names a folder, pipe, socket or device, or a file with more than one hard link.",
+        "range_too_large": "A range of source ids names more ids, or larger ones, than one request may.",
+        # what the model wrote (issue of a notice, then another try)
+        "protocol_violation.path_rewritten": "A path of another turn was rewritten into the current turn.",
+        "protocol_violation.param_ref_not_visible": "A `ref:` parameter names something that is not visible.",
+        "protocol_violation.channel_unclosed": "A channel was ended by the next open tag or by the end of the stream.",
+        "protocol_violation.text_outside_channels": "Text stood outside every channel; it was kept and not shown.",
+        "protocol_violation.undeclared_channel": "A channel that is not declared was opened; its text was kept, not shown.",
+        "protocol_violation.decision_malformed": "The decision was not one JSON object of the expected shape.",
+        # sources and citations
+        "source_unknown": "A citation names a source id that is not in the pool; the mark was left as it is.",
+        "source_malformed": "A source row has a field of the wrong type or size; the message names the field.",
+        "source_not_eligible": "Only `text/*`, `image/*` and `application/pdf` enter the sources pool.",
+        # patches
+        "patch_malformed": "The patch is neither a unified diff nor a replacement; its message names the line.",
+        "patch_no_match": "The lines that a hunk expects are not in the file near the place it names.",
+        "patch_ambiguous": "A hunk fits at more than one place; give more context lines.",
+        "patch_overlap": "Two hunks share lines of the file, or stand in another order than these.",
+        "patch_several_files": "The patch changes more than one file where one is expected.",
+        "patch_line_numbers": "The patch contains pasted line-number prefixes, which are display only.",
+        "patch_too_large": "The patch or the file is larger than a patch may be.",
+        # plans
+        "plan_unknown": "No plan has this id; its message lists the open ones.",
+        "plan_not_open": "The plan is closed, superseded or complete.",
+        "plan_malformed": "A plan has 1 to 50 non-empty steps and a known mode.",
+        "plan_ack_in_lifecycle_round": "A round that changes a plan's lifecycle marks no steps; repeat the marks next round.",
+        "plan_step_unknown": "A mark names a step that the current plan does not have; the other marks count.",
+        # the store
+        "conflict": "Another writer appended first; load the new tail and decide again.",
+        "conversation_unknown": "No conversation has this id.",
+        "conversation_exists": "A conversation with this id exists already.",
+        "store_format_unknown": "The data folder was written by a newer timeloom; use that version or newer.",
+        "store_damaged": "A file of the store cannot be read; the message names the conversation it belongs to.",
+        "blob_missing": "A payload is not in the blob folder.",
+        "blob_damaged": "A payload's bytes do not have the hash of their name.",
+        "entry_damaged": "A stored entry does not decode.",
+        "seq_gap": "A conversation's entries are not numbered densely.",
+        "store_locked": "Another process holds the store longer than the wait allows.",
+        "store_missing": "There is no store in the folder that was named.",
+        "store_unwritable": "The disk refused a write: full, read-only or failing. Nothing of the append was acknowledged.",
+        "store_closed": "The store was closed before the request came to its end.",
+        "cursor_malformed": "A list was asked to go on from a cursor that no page has given.",
+        # tools
+        "tool_call_error": "A tool could not be called; its message says why.",
+        "tool_result_error": "A tool's result is missing or unusable.",
+        "tool_timeout": "A tool did not finish before its deadline and was cancelled.",
+        "tool_call_error.missing_assets": "Files that the content mentions could not be found.",
+        "tool_call_warning.missing_sources": "Sources that the content cites are not in the pool.",
+        "react.write.hosting_failed": "A written file could not be hosted.",
+        "missing_artifact": "A file of the contract was not produced.",
+        "hide_before_cache": "The block lies before the pre-tail cache point and cannot be hidden.",
+    }
+)
+
+
+class CodedError(ValueError):
+    """An error of the registry: `code` is its key, the message says what was got and what was expected."""
+
+    def __init__(self, code: str, message: str) -> None:
+        if code not in CODES:
+            raise KeyError(f"{code!r} is not in core/codes.py")
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,206 @@
+"""Reading a unified diff: its lines into files and hunks.
+
+Models miscount, so a header's counts are believed only where a hunk read by them ends at something that can follow a
+hunk; otherwise the hunk goes on as long as its lines carry marks. Counts that hold are needed all the same: only they
+tell a removed `-- x` above an added `++ y` from the header of another file.
+"""
+
+import re
+
+from msgspec import structs
+
+from timeloom.core.patch.form import NUMBERED_HUNK, is_file_header, refuse_line
+from timeloom.core.patch.model import MAX_HUNKS, BodyLine, FileDiff, Hunk, PatchError
+from timeloom.core.patch.numbers import has_prefix, numbered_hunk
+
+_HEADER = re.compile(
+    r"(diff |Index: |index |old mode |new mode |new file mode |deleted file mode |similarity index "
+    r"|dissimilarity index |rename from |rename to |copy from |copy to |={10,}|---(?: |$)|\+\+\+(?: |$))"
+)
+_SIGNATURE_VERSION = re.compile(r"\d{1,4}\.\d{1,4}[\w.\- ()]{0,40}\s*")
+_BODY = "a line that starts with ' ', '+', '-' or '@@'"
+
+
+def read_files(lines: list[str], start: int, stop: int) -> tuple[FileDiff, ...]:
+    """The files that these lines of a patch change."""
+    files: list[FileDiff] = []
+    at = _skip_blank(lines, start, stop)
+    while at < stop and not _is_signature(lines, at, stop):
+        file, after = _read_file(lines, at, stop)
+        if after == at:
+            raise _misplaced(lines, at)
+        files.append(file)
+        at = _skip_blank(lines, after, stop)
+    return tuple(files)
+
+
+def _read_file(lines: list[str], at: int, stop: int) -> tuple[FileDiff, int]:
+    header_line = at
+    names, at = _read_header(lines, at, stop)
+    hunks: list[Hunk] = []
+    while (at := _skip_blank(lines, at, stop)) < stop:
+        headed = lines[at].startswith("@@")
+        if not headed and (hunks or "+++" not in names or _tag(lines[at]) is None or is_file_header(lines, at)):
+            break
+        hunk, at = _read_hunk(lines, at, stop, len(hunks) + 1)
+        hunks.append(hunk)
+        if len(hunks) > MAX_HUNKS:
+            raise PatchError("patch_too_large", f"the patch has more than {MAX_HUNKS} hunks for one file")
+    file = _file_of(names, tuple(hunks))
+    if names and not hunks and not file.creates and not file.deletes:
+        found = "ends there" if at >= stop else f"goes on with {lines[at][:40]!r}"
+        raise PatchError(
+            "patch_malformed", f"the file header at line {header_line + 1} has no hunks: the patch {found}"
+        )
+    return file, at
+
+
+def _read_header(lines: list[str], at: int, stop: int) -> tuple[dict[str, str], int]:
+    names: dict[str, str] = {}
+    while at < stop and "+++" not in names:
+        line = lines[at].rstrip("\r")
+        found = _HEADER.match(line)
+        if found is None or found[1].strip() in names:
+            break
+        names[found[1].strip()] = line[found.end() :]
+        at += 1
+    return names, at
+
+
+def _file_of(names: dict[str, str], hunks: tuple[Hunk, ...]) -> FileDiff:
+    old, new = _path(names.get("---", "")), _path(names.get("+++", ""))
+    creates = old == "/dev/null" or "new file mode" in names
+    deletes = new == "/dev/null" or "deleted file mode" in names
+    return FileDiff(None if creates else old or None, None if deletes else new or None, creates, deletes, hunks)
+
+
+def _path(written: str) -> str:
+    """The name without a time stamp, which a tab sets off, and without git's `a/` or `b/`."""
+    name = written.split("\t", 1)[0].strip().strip('"')
+    return name[2:] if name.startswith(("a/", "b/")) else name
+
+
+def _read_hunk(lines: list[str], at: int, stop: int, number: int) -> tuple[Hunk, int]:
+    patch_line = at + 1
+    found = NUMBERED_HUNK.match(lines[at])
+    headed = lines[at].startswith("@@")
+    if headed and not found and lines[at].rstrip() != "@@" and not lines[at].startswith("@@ "):
+        raise refuse_line(lines, at, "a hunk header such as '@@ -1,3 +1,4 @@'")
+    at += headed
+    counts = (int(found[2] or 1), int(found[4] or 1)) if found else None
+    end = _counted_end(lines, at, stop, counts) if counts else None
+    counted = end is not None
+    if end is None:
+        end = _marked_end(lines, at, stop)
+    body = _body(lines, at, end)
+    if all(line.tag == " " for line in body):
+        raise _changeless(lines, end, stop, body, f"hunk {number} (line {patch_line} of the patch)")
+    starts = (int(found[1]), int(found[3])) if found else (None, None)
+    return Hunk(number, patch_line, *starts, counted, body), end
+
+
+def _changeless(lines: list[str], end: int, stop: int, body: tuple[BodyLine, ...], name: str) -> PatchError:
+    """The error for a hunk without added or removed lines, which line numbers in front of the marks can cause."""
+    if end < stop and has_prefix(lines[end]):
+        return _misplaced(lines, end)
+    return numbered_hunk(body, name) or PatchError("patch_malformed", f"{name} has no line that starts with '+' or '-'")
+
+
+def _counted_end(lines: list[str], at: int, stop: int, counts: tuple[int, int]) -> int | None:
+    """Where the hunk ends by its header's counts; None if they do not hold."""
+    old, new = counts
+    while at < stop and (old > 0 or new > 0):
+        tag = _tag(lines[at])
+        if tag is None:
+            return None
+        old -= tag in (" ", "-")
+        new -= tag in (" ", "+")
+        at += 1
+    if (old, new) != (0, 0) or counts == (0, 0):
+        return None
+    if at < stop and _tag(lines[at]) == "\\":
+        at += 1
+    return at if _may_follow(lines, _skip_blank(lines, at, stop), stop) else None
+
+
+def _marked_end(lines: list[str], at: int, stop: int) -> int:
+    """Where the lines with marks end; empty lines at the end may be anything, and as context they are not missed."""
+    start = at
+    while at < stop and _tag(lines[at]) is not None:
+        if is_file_header(lines, at) and "".join(lines[at + 2 : at + 3]).startswith("@@"):
+            break
+        at += 1
+    while at > start and not lines[at - 1].rstrip("\r"):
+        at -= 1
+    return at
+
+
+def _may_follow(lines: list[str], at: int, stop: int) -> bool:
+    if at >= stop or lines[at].startswith(("@@", "diff ", "Index: ")):
+        return True
+    return is_file_header(lines, at) or _is_signature(lines, at, stop)
+
+
+def _is_signature(lines: list[str], at: int, stop: int) -> bool:
+    """Whether a mailed patch ends here: `-- ` above a version, which could not be a line of a hunk."""
+    if lines[at].rstrip("\r") != "-- " or at + 1 >= stop or not _SIGNATURE_VERSION.fullmatch(lines[at + 1]):
+        return False
+    return _skip_blank(lines, at + 2, stop) == stop
+
+
+def _body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
+    body: list[BodyLine] = []
+    for index in range(at, end):
+        line = lines[index]
+        match _tag(line):
+            case "\\":
+                _mark_unended(body, lines, index)
+            case "+":
+                body.append(BodyLine("+", line[1:]))
+            case "-":
+                body.append(BodyLine("-", line[1:]))
+            case _:
+                bare = not line.rstrip("\r")
+                body.append(BodyLine(" ", line[1:] if line[0:1] == " " else line, bare=bare))
+    _check_marks(body, at)
+    return tuple(body)
+
+
+def _mark_unended(body: list[BodyLine], lines: list[str], index: int) -> None:
+    if not body or not body[-1].newline:
+        raise refuse_line(lines, index, "the line that has no newline above it")
+    body[-1] = structs.replace(body[-1], newline=False)
+
+
+def _check_marks(body: list[BodyLine], at: int) -> None:
+    """Refuse a line without a newline that has another line of its side below it."""
+    for tags in (" -", " +"):
+        side = [line for line in body if line.tag in tags]
+        if not all(line.newline for line in side[:-1]):
+            where = f"in the hunk whose lines start at line {at + 1} of the patch"
+            raise PatchError("patch_malformed", f"'\\ No newline at end of file' stands above further lines {where}")
+
+
+def _tag(line: str) -> str | None:
+    """The mark of a line in a hunk; an empty line, or one led by a tab, is context that lost its space."""
+    if line.startswith("\\ "):
+        return "\\"
+    mark = line[:1]
+    if mark in ("", "\t") or line == "\r":
+        return " "
+    return mark if mark in " +-" else None
+
+
+def _skip_blank(lines: list[str], at: int, stop: int) -> int:
+    while at < stop and not lines[at].strip():
+        at += 1
+    return at
+
+
+def _misplaced(lines: list[str], at: int) -> PatchError:
+    if has_prefix(lines[at]):
+        return PatchError(
+            "patch_line_numbers",
+            f"line {at + 1} of the patch starts with a line number; the numbers are display only, leave them out",
+        )
+    return refuse_line(lines, at, _BODY)

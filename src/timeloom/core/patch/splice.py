@@ -1,0 +1,97 @@
+"""Putting the hunks into the file: the new text, in which every line that no hunk touches keeps its bytes."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from timeloom.core.patch.model import BodyLine, Hunk, PlacedHunk
+
+
+class Endings(msgspec.Struct, frozen=True):
+    """The line endings of a patch against those of its file."""
+
+    loose: bool
+    """Whether lines are compared without their carriage return: the patch has one kind of ending and means no other."""
+    foreign: bool
+    """Whether the patch's one kind of ending is not to be found in the file."""
+    usual: str
+    """What a line gets that has no neighbour to go by."""
+
+
+def compare_endings(file: Sequence[str], hunks: Sequence[Hunk]) -> Endings:
+    """How the patch's line endings are to be taken."""
+    kinds: set[str] = set()
+    for line in (line for hunk in hunks for line in hunk.lines):
+        if line.text.endswith("\r"):
+            kinds.add("\r\n")
+        elif line.newline:
+            kinds.add("\n")
+    own = {_ending(raw) for raw in file} - {""}
+    loose = len(kinds) == 1
+    usual = "\r\n" if kinds == {"\r\n"} else "\n"
+    return Endings(loose=loose, foreign=loose and bool(own) and not kinds & own, usual=usual)
+
+
+def splice(
+    file: Sequence[str], hunks: Sequence[Hunk], places: Sequence[int], endings: Endings
+) -> tuple[str, tuple[PlacedHunk, ...]]:
+    """The new text, and where each hunk is in it."""
+    pieces: list[str] = []
+    placed: list[PlacedHunk] = []
+    at = 0
+    for hunk, place in zip(hunks, places, strict=True):
+        pieces.extend(file[at:place])
+        old_count, new_count = len(hunk.old), len(hunk.new)
+        drift = 0 if hunk.old_start is None or not old_count else place + 1 - hunk.old_start
+        placed.append(PlacedHunk(place + 1, old_count, len(pieces) + 1, new_count, drift))
+        at = place + old_count
+        _extend(pieces, file, hunk, place, endings)
+    pieces.extend(file[at:])
+    return "".join(pieces), tuple(placed)
+
+
+def _extend(pieces: list[str], file: Sequence[str], hunk: Hunk, place: int, endings: Endings) -> None:
+    verbatim = _is_verbatim(file, hunk, place, endings)
+    at = place
+    for line in hunk.lines:
+        if line.tag == "+":
+            own = _own_ending(file, at) or endings.usual
+            if pieces and not _ending(pieces[-1]):
+                pieces[-1] += own
+            pieces.append(_written(line, None if verbatim else own))
+            continue
+        if line.tag == " ":
+            pieces.append(file[at])
+        at += 1
+    if hunk.lines[-1].tag == "+" and at == len(file) and _stays_open(file, hunk):
+        pieces[-1] = pieces[-1].removesuffix("\n").removesuffix("\r")
+
+
+def _is_verbatim(file: Sequence[str], hunk: Hunk, place: int, endings: Endings) -> bool:
+    """Whether added lines end as written in the patch, because the file's lines do so too."""
+    if not endings.loose:
+        return True
+    old = hunk.old
+    found = [raw.removesuffix("\n") for raw in file[place : place + len(old)]]
+    return not endings.foreign and [line.text for line in old] == found
+
+
+def _stays_open(file: Sequence[str], hunk: Hunk) -> bool:
+    """Whether a file without a final newline stays so: nothing in the hunk says otherwise."""
+    return bool(file) and not _ending(file[-1]) and all(line.newline for line in hunk.lines)
+
+
+def _own_ending(file: Sequence[str], at: int) -> str:
+    """The ending of the nearest line above that has one, or else of the first line; "" if neither has."""
+    near = (_ending(raw) for raw in (*reversed(file[max(0, at - 2) : at]), *file[:1]))
+    return next(filter(None, near), "")
+
+
+def _written(line: BodyLine, ending: str | None) -> str:
+    """The added line with the ending given, or as it was written."""
+    text = line.text if ending is None else line.text.removesuffix("\r")
+    return text + ((ending or "\n") if line.newline else "")
+
+
+def _ending(raw: str) -> str:
+    return "\r\n" if raw.endswith("\r\n") else raw[-1:] if raw.endswith("\n") else ""

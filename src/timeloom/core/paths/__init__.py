@@ -1,0 +1,65 @@
+"""Paths: the logical names of everything on a timeline, their physical places, and what is refused."""
+
+from timeloom.core.paths.errors import PathError
+from timeloom.core.paths.forms import (
+    ArtifactPath,
+    AttachmentPath,
+    CallTextPath,
+    CompletionPath,
+    EventAttachmentPath,
+    EventPath,
+    FileForm,
+    FilePath,
+    KnowledgePath,
+    LatestPlanPath,
+    LogicalPath,
+    PlanPath,
+    RangeSummaryPath,
+    RoundTextPath,
+    SkillPath,
+    ToolPath,
+    TurnIndexPath,
+    UserPromptPath,
+    WorkingSummaryPath,
+)
+from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES
+from timeloom.core.paths.parsing import MAX_PATH_CHARS, parse
+from timeloom.core.paths.physical import PhysicalPath, logical, physical
+from timeloom.core.paths.rewriting import Rewritten, rewrite
+from timeloom.core.paths.selection import MAX_SELECTED_SIDS, MAX_SID, SourcesPath, select
+
+__all__ = [
+    "MAX_NAME_BYTES",
+    "MAX_PATH_CHARS",
+    "MAX_RELATIVE_BYTES",
+    "MAX_SELECTED_SIDS",
+    "MAX_SID",
+    "ArtifactPath",
+    "AttachmentPath",
+    "CallTextPath",
+    "CompletionPath",
+    "EventAttachmentPath",
+    "EventPath",
+    "FileForm",
+    "FilePath",
+    "KnowledgePath",
+    "LatestPlanPath",
+    "LogicalPath",
+    "PathError",
+    "PhysicalPath",
+    "PlanPath",
+    "RangeSummaryPath",
+    "Rewritten",
+    "RoundTextPath",
+    "SkillPath",
+    "SourcesPath",
+    "ToolPath",
+    "TurnIndexPath",
+    "UserPromptPath",
+    "WorkingSummaryPath",
+    "logical",
+    "parse",
+    "physical",
+    "rewrite",
+    "select",
+]

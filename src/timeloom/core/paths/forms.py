@@ -1,0 +1,327 @@
+"""Logical forms: one frozen value for each family of logical paths, whose `str()` is the canonical text."""
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from timeloom.core.ids import CallId, IdError, MessageId, PlanId, TurnId, call_id, message_id, plan_id, turn_id
+from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.paths.names import check_name, check_names, check_relative
+from timeloom.core.paths.selection import SourcesPath
+
+MAX_NUMBER = 999_999_999
+"""Largest round or ordinal in a path. Smaller could refuse a real one; larger lets a path carry endless digits."""
+
+CallText = Literal["notes", "note", "approval"]
+RoundText = Literal["thinking", "plan.ack", "model"]
+ToolPart = Literal["call", "code", "notice", "result"]
+FileArea = Literal["files", "outputs"]
+
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_CALL_TEXTS = frozenset({"notes", "note", "approval"})
+_ROUND_TEXTS = frozenset({"thinking", "plan.ack", "model"})
+_TOOL_PARTS = frozenset({"call", "code", "notice", "result"})
+_FILE_AREAS = frozenset({"files", "outputs"})
+
+
+class _Form(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
+    """What all forms share: immutable, compared by value, told apart by `form` when encoded."""
+
+
+class UserPromptPath(_Form, frozen=True):
+    """`ar:<turn>.user.prompt`: the message that opened a turn; later ones are events (`EventPath`)."""
+
+    turn: TurnId
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.user.prompt"
+
+
+class CompletionPath(_Form, frozen=True):
+    """`ar:<turn>.assistant.completion[.n]`: an answer; without a number the turn's latest."""
+
+    turn: TurnId
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_ordinal(self.number)
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.assistant.completion{_ordinal(self.number)}"
+
+
+class CallTextPath(_Form, frozen=True):
+    """`ar:<turn>.react.notes|note|approval.<call>`: a text that belongs to one tool call."""
+
+    turn: TurnId
+    what: CallText
+    call: CallId
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_choice(self.what, _CALL_TEXTS)
+        _check_id(call_id, self.call, "call")
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.react.{self.what}.{self.call}"
+
+
+class RoundTextPath(_Form, frozen=True):
+    """`ar:<turn>.react.thinking|plan.ack|model.<round>`: a text that belongs to one round."""
+
+    turn: TurnId
+    what: RoundText
+    round: int
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_choice(self.what, _ROUND_TEXTS)
+        _check_number(self.round, least=0)
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.react.{self.what}.{self.round:d}"
+
+
+class PlanPath(_Form, frozen=True):
+    """`ar:<turn>.react.plan.<id>`: a plan as one turn left it."""
+
+    turn: TurnId
+    plan: PlanId
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_id(plan_id, self.plan, "plan")
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.react.plan.{self.plan}"
+
+
+class LatestPlanPath(_Form, frozen=True):
+    """`ar:plan.latest:<id>`: a plan's newest snapshot, whichever turn made it."""
+
+    plan: PlanId
+
+    def __post_init__(self) -> None:
+        _check_id(plan_id, self.plan, "plan")
+
+    def __str__(self) -> str:
+        return f"ar:plan.latest:{self.plan}"
+
+
+class TurnIndexPath(_Form, frozen=True):
+    """`ar:<turn>.react.turn.index`: the reconstructed list of what a turn holds."""
+
+    turn: TurnId
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.react.turn.index"
+
+
+class ArtifactPath(_Form, frozen=True):
+    """`ar:<turn>.artifacts.<name>`: an artifact by its name; dots may stand in the name, separators may not."""
+
+    turn: TurnId
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        check_name(self.name)
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.artifacts.{self.name}"
+
+
+class EventPath(_Form, frozen=True):
+    """`ar:<turn>.external.<kind>.<message_id>`: a followup, steer, form, alert or other event that reached a turn."""
+
+    turn: TurnId
+    kind: str
+    message: MessageId
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_kind(self.kind)
+        _check_id(message_id, self.message, "message")
+
+    def __str__(self) -> str:
+        return f"ar:{self.turn}.external.{self.kind}.{self.message}"
+
+
+class ToolPath(_Form, frozen=True):
+    """`tc:<turn>.<call>.call|code|notice|result`: one part of a tool call."""
+
+    turn: TurnId
+    call: CallId
+    part: ToolPart
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_id(call_id, self.call, "call")
+        _check_choice(self.part, _TOOL_PARTS)
+
+    def __str__(self) -> str:
+        return f"tc:{self.turn}.{self.call}.{self.part}"
+
+
+class FilePath(_Form, frozen=True):
+    """`fi:<turn>.files/<rel>` in the durable workspace, or `fi:<turn>.outputs/<rel>` among what a turn produced."""
+
+    turn: TurnId
+    area: FileArea
+    rel: str
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_choice(self.area, _FILE_AREAS)
+        check_relative(self.rel)
+
+    def __str__(self) -> str:
+        return f"fi:{self.turn}.{self.area}/{self.rel}"
+
+
+class AttachmentPath(_Form, frozen=True):
+    """`fi:<turn>.user.attachments/<name>`: a file sent with the turn's first message."""
+
+    turn: TurnId
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        check_name(self.name)
+
+    def __str__(self) -> str:
+        return f"fi:{self.turn}.user.attachments/{self.name}"
+
+
+class EventAttachmentPath(_Form, frozen=True):
+    """`fi:<turn>.external.<kind>.attachments/<message_id>/<name>`: a file sent with a later event."""
+
+    turn: TurnId
+    kind: str
+    message: MessageId
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_kind(self.kind)
+        _check_id(message_id, self.message, "message")
+        # The kind and the id become folders, so they too must be harmless as names.
+        check_names(f"{self.kind}/{self.message}")
+        check_name(self.name)
+
+    def __str__(self) -> str:
+        return f"fi:{self.turn}.external.{self.kind}.attachments/{self.message}/{self.name}"
+
+
+class RangeSummaryPath(_Form, frozen=True):
+    """`su:<turn>.conv.range.summary[.n]`: a compacted range; without a number the latest made in the turn."""
+
+    turn: TurnId
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_ordinal(self.number)
+
+    def __str__(self) -> str:
+        return f"su:{self.turn}.conv.range.summary{_ordinal(self.number)}"
+
+
+class WorkingSummaryPath(_Form, frozen=True):
+    """`ws:<turn>.conv.working.summary[.n]`: a turn's own summary; without a number its latest."""
+
+    turn: TurnId
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_id(turn_id, self.turn, "turn")
+        _check_ordinal(self.number)
+
+    def __str__(self) -> str:
+        return f"ws:{self.turn}.conv.working.summary{_ordinal(self.number)}"
+
+
+class SkillPath(_Form, frozen=True):
+    """`sk:<ref>`: a skill."""
+
+    ref: str
+
+    def __post_init__(self) -> None:
+        check_relative(self.ref)
+
+    def __str__(self) -> str:
+        return f"sk:{self.ref}"
+
+
+class KnowledgePath(_Form, frozen=True):
+    """`ks:<rel>`: a document of the bundle's knowledge space."""
+
+    rel: str
+
+    def __post_init__(self) -> None:
+        check_relative(self.rel)
+
+    def __str__(self) -> str:
+        return f"ks:{self.rel}"
+
+
+MessageForm = (
+    UserPromptPath
+    | CompletionPath
+    | CallTextPath
+    | RoundTextPath
+    | PlanPath
+    | LatestPlanPath
+    | TurnIndexPath
+    | ArtifactPath
+    | EventPath
+)
+"""The `ar:` forms."""
+
+FileForm = FilePath | AttachmentPath | EventAttachmentPath
+"""The `fi:` forms: the ones that have a physical path."""
+
+LogicalPath = (
+    MessageForm | ToolPath | FileForm | SourcesPath | RangeSummaryPath | WorkingSummaryPath | SkillPath | KnowledgePath
+)
+"""Every logical form."""
+
+
+def _check_id(shape: Callable[[str], str], text: str, what: str) -> None:
+    try:
+        shape(text)
+    except IdError:
+        raise PathError("path_malformed", f"expected a {what} id, got {shown(text)}") from None
+
+
+def _check_kind(kind: str) -> None:
+    if not _KIND.fullmatch(kind):
+        raise PathError("path_malformed", f"an event kind is a word like 'followup', got {shown(kind)}")
+
+
+def _check_choice(word: str, choices: frozenset[str]) -> None:
+    if word not in choices:
+        raise PathError("path_malformed", f"expected one of {', '.join(sorted(choices))}, got {shown(word)}")
+
+
+def _check_ordinal(number: int | None) -> None:
+    if number is not None:
+        _check_number(number, least=1)
+
+
+def _check_number(number: int, least: int) -> None:
+    if not least <= number <= MAX_NUMBER:
+        raise PathError("path_malformed", f"a number in a path is from {least} to {MAX_NUMBER}")
+
+
+def _ordinal(number: int | None) -> str:
+    return "" if number is None else f".{number:d}"

@@ -1,0 +1,126 @@
+"""Names: which words may stand between the separators of a path.
+
+A name is judged in every form it can take on its way to a disk: as written, percent-decoded, and NFKC-normalised, again
+and again until nothing changes. All forms must be harmless; the name that is kept is the one that was written.
+"""
+
+import re
+import unicodedata
+
+from timeloom.core.paths.errors import PathError, shown
+
+MAX_NAME_BYTES = 255
+"""Longest name in UTF-8. File systems refuse more; less refuses names that users' files have."""
+
+MAX_RELATIVE_BYTES = 1024
+"""Longest relative part of a path in UTF-8. More is refused by macOS; less refuses deep source trees."""
+
+MAX_DECODINGS = 8
+"""Times a name is decoded before it is refused as wrapped too deep. More only costs time; at 1, `%252e` would pass."""
+
+_FRACTION_SLASH = "\u2044"
+_SEPARATORS = re.compile(
+    "[/\\\\\0"
+    f"{_FRACTION_SLASH}"
+    "\u2215\u2571\u27cb\u29f8\uff0f\U0001f67c"  # look like a solidus
+    "\u2216\u2572\u27cd\u29f5\u29f9\ufe68\uff3c\U0001f67d"  # look like a backslash
+    "]"
+)
+_DRIVE = re.compile(r"[A-Za-z]:")
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9]|conin\$|conout\$) *(?:[.:]|$)", re.IGNORECASE)
+_ASCII_CONTROL = re.compile("[\0-\x1f\x7f]")
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_JOINERS = frozenset("\u200c\u200d")
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_UTF16_ESCAPE = re.compile(r"%[uU]([0-9A-Fa-f]{4})")
+
+
+def check_relative(text: str) -> None:
+    """Raises unless the text is harmless names joined by `/`, short enough for file systems."""
+    if len(text) > MAX_RELATIVE_BYTES or _utf8_bytes(text) > MAX_RELATIVE_BYTES:
+        raise PathError("path_too_long", f"the relative part of a path has at most {MAX_RELATIVE_BYTES} bytes in UTF-8")
+    check_names(text)
+
+
+def check_names(text: str) -> None:
+    """Raises unless the text is harmless names joined by `/`; its length is the caller's to bound."""
+    if text.startswith("/"):
+        raise PathError("path_escapes_root", "the path is absolute; expected one relative to its folder")
+    for name in text.split("/"):
+        check_name(name)
+
+
+def check_name(name: str) -> None:
+    """Raises unless the text is one harmless name in every form it can be decoded to."""
+    if not name:
+        raise PathError("path_malformed", "a name in the path is empty; expected names joined by single '/'")
+    if len(name) > MAX_NAME_BYTES or _utf8_bytes(name) > MAX_NAME_BYTES:
+        raise PathError("path_too_long", f"a name has at most {MAX_NAME_BYTES} bytes in UTF-8, got {shown(name)}")
+    _check_form(name)
+    if name.isascii() and "%" not in name:
+        return
+    form = name
+    for _ in range(MAX_DECODINGS):
+        decoded = _percent_decoded(form)
+        _check_form(decoded)
+        # NFKC spells "½" with a fraction slash, which nobody typed; a typed one was refused above.
+        plain = unicodedata.normalize("NFKC", decoded).replace(_FRACTION_SLASH, "_")
+        _check_form(plain)
+        if plain == form:
+            return
+        form = plain
+    raise PathError("path_escapes_root", f"a name is percent-encoded more than {MAX_DECODINGS} times over")
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _check_form(form: str) -> None:
+    if _SEPARATORS.search(form):
+        raise PathError("path_escapes_root", "a name holds a separator, a backslash, NUL or what looks or decodes so")
+    if not form.replace(".", "").strip():
+        raise PathError("path_escapes_root", "a name is only dots or spaces, or decodes to that; expected a file name")
+    if _DRIVE.match(form):
+        raise PathError("path_escapes_root", "a name starts with a drive letter; expected a relative path")
+    if form[-1] == "." or form[-1].isspace():
+        raise PathError("path_name_unsafe", f"a name ends with a dot or a space: {shown(form)}")
+    if _DEVICE.match(form):
+        raise PathError("path_name_unsafe", f"a name is that of a device on some systems: {shown(form)}")
+    if _ASCII_CONTROL.search(form) or (not form.isascii() and _has_unseen(form)):
+        raise PathError("path_name_unsafe", f"a name holds a control or invisible character: {shown(form)}")
+
+
+def _has_unseen(form: str) -> bool:
+    for before, char, after in zip(" " + form, form, form[1:] + " ", strict=False):
+        # Persian and Indic words and emoji need joiners between their letters; beside ASCII they only hide.
+        if char in _JOINERS and not before.isascii() and not after.isascii():
+            continue
+        if char in _FILLERS or unicodedata.category(char) in _UNSEEN_CATEGORIES:
+            return True
+    return False
+
+
+def _percent_decoded(form: str) -> str:
+    return _ESCAPES.sub(_bytes_decoded, _UTF16_ESCAPE.sub(lambda found: chr(int(found[1], 16)), form))
+
+
+def _bytes_decoded(found: re.Match[str]) -> str:
+    raw = bytes.fromhex(found[0].replace("%", ""))
+    if any(_is_overlong(raw, at) for at in range(len(raw))):
+        raise PathError("path_escapes_root", "a name holds an overlong UTF-8 escape")
+    # Dropped rather than replaced: a careless decoder drops them too, and `%ff..%ff` becomes `..`.
+    return raw.decode("utf-8", "ignore")
+
+
+def _is_overlong(raw: bytes, at: int) -> bool:
+    """Whether a decoder without checks would read a multi-byte sequence here as an ASCII character."""
+    width = 8 - (~raw[at] & 0xFF).bit_length()
+    tail = raw[at + 1 : at + width]
+    if not 2 <= width <= 6 or len(tail) < width - 1:
+        return False
+    code = raw[at] & (0x7F >> width)
+    for byte in tail:
+        code = code << 6 | byte & 0x3F
+    return code < 0x80

@@ -1,0 +1,35 @@
+"""Payloads: text and bytes that stand in a block, or the reference that stands for them once they are stored."""
+
+import hashlib
+
+import msgspec
+
+
+class BlobRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Names a stored payload by the SHA-256 of its bytes."""
+
+    sha256: str
+    size_bytes: int
+
+
+Text = str | BlobRef
+"""Text in place, or where it is stored."""
+
+Data = bytes | BlobRef
+"""Bytes in place, or where they are stored."""
+
+
+def ref_of(data: bytes) -> BlobRef:
+    """The reference under which these bytes are stored."""
+    return BlobRef(sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
+
+
+def size_of(payload: Text | Data) -> int:
+    """The payload's size in bytes, wherever it is; text counts as UTF-8."""
+    match payload:
+        case BlobRef(size_bytes=size_bytes):
+            return size_bytes
+        case bytes():
+            return len(payload)
+        case str():
+            return len(payload.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,82 @@
+"""Acknowledging: how the marks in a round's notes move the steps of the current plan."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.plans.changes import Changed, Moment
+from timeloom.core.plans.marks import Mark, find_marks
+from timeloom.core.plans.snapshot import PlanSnapshot
+
+
+class PlanNotice(msgspec.Struct, frozen=True):
+    """What the model is told of its marks: a code of the registry and a sentence."""
+
+    code: str
+    text: str
+
+
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """What a round's notes do to the current plan; `text` is the marks as written wherever something changed."""
+
+    changed: Changed | None = None
+    text: str = ""
+    notice: PlanNotice | None = None
+
+
+def read_notes(notes: str, current: PlanSnapshot | None, moment: Moment, *, changes_lifecycle: bool) -> Acknowledgement:
+    """What to record of the notes' marks, and what to tell the model of those that do not count.
+
+    In a round that also opens, replaces, activates or closes a plan it is open which plan the marks mean, so none
+    count. Without a current plan marks are mere text: a finished plan's checklist is often repeated.
+    """
+    marks = find_marks(notes)
+    if changes_lifecycle:
+        return Acknowledgement(notice=_lost(marks, current, moment))
+    if current is None:
+        return Acknowledgement()
+    changed = acknowledge(current, marks, moment)
+    text = "\n".join(mark.line for mark in marks) if changed else ""
+    return Acknowledgement(changed=changed, text=text, notice=_unknown(marks, current))
+
+
+def acknowledge(plan: PlanSnapshot, marks: Iterable[Mark], moment: Moment) -> Changed | None:
+    """The plan with the marked steps moved; nothing where no step moves or the plan is not open."""
+    if plan.state != "open":
+        return None
+    marked = {mark.step: mark.status for mark in marks}
+    statuses = tuple(marked.get(step, status) for step, status in enumerate(plan.statuses, 1))
+    if statuses == plan.statuses:
+        return None
+    moved = replace(plan, statuses=statuses, last_ts=moment.ts, last_turn_id=moment.turn_id)
+    return Changed(moved, "progress")
+
+
+def unknown_steps(plan: PlanSnapshot, marks: Iterable[Mark]) -> tuple[int, ...]:
+    """The marked numbers that no step of the plan has, in order."""
+    return tuple(sorted({mark.step for mark in marks if mark.step > len(plan.steps)}))
+
+
+def _lost(marks: tuple[Mark, ...], current: PlanSnapshot | None, moment: Moment) -> PlanNotice | None:
+    # A model that opens a plan likes to write its empty checklist too: that says nothing that could be lost.
+    if current is None:
+        says_something = any(mark.status != "pending" for mark in marks)
+    else:
+        says_something = acknowledge(current, marks, moment) is not None
+    if not says_something:
+        return None
+    return PlanNotice(
+        "plan_ack_in_lifecycle_round",
+        "no step was marked, because this round also changed which plans there are; repeat the marks next round",
+    )
+
+
+def _unknown(marks: tuple[Mark, ...], current: PlanSnapshot) -> PlanNotice | None:
+    unknown = unknown_steps(current, marks)
+    if not unknown:
+        return None
+    got = ", ".join(map(str, unknown))
+    return PlanNotice(
+        "plan_step_unknown", f"the current plan {current.plan_id} has steps 1 to {len(current.steps)}, got {got}"
+    )

@@ -1,0 +1,152 @@
+"""The life of plans: what opening, replacing, activating and closing one leaves, or why it is refused."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.ids import PlanId
+from timeloom.core.plans.changes import Changed, Moment
+from timeloom.core.plans.snapshot import PlanError, PlanSnapshot
+
+MAX_LISTED: Final = 10
+"""Most open plans that a message names. Fewer may leave out the one that was meant; more is not read."""
+
+
+class NewPlan(msgspec.Struct, frozen=True):
+    """Open a plan with these steps."""
+
+    steps: tuple[str, ...]
+
+
+class ReplacePlan(msgspec.Struct, frozen=True):
+    """Retire an open plan, the current one where none is named, and open another in its place."""
+
+    steps: tuple[str, ...]
+    plan_id: PlanId | None = None
+
+
+class ActivatePlan(msgspec.Struct, frozen=True):
+    """Make an open plan the current one."""
+
+    plan_id: PlanId
+
+
+class ClosePlan(msgspec.Struct, frozen=True):
+    """End an open plan, the current one where none is named."""
+
+    plan_id: PlanId | None = None
+
+
+PlanOrder = NewPlan | ReplacePlan | ActivatePlan | ClosePlan
+"""What can be asked of plans."""
+
+
+class KnownPlans(Protocol):
+    """What an order needs to know of the plans there are."""
+
+    @property
+    def current(self) -> PlanId | None:
+        """The one plan whose steps can be acknowledged."""
+        ...
+
+    def latest(self, plan_id: PlanId) -> PlanSnapshot | None:
+        """The newest snapshot of that plan."""
+        ...
+
+    def last_open(self, limit: int) -> Sequence[PlanSnapshot]:
+        """The open plans that changed last, the newest at the end."""
+        ...
+
+
+def read_order(mode: str, steps: Sequence[str] = (), plan_id: str = "") -> PlanOrder:
+    """The order that these words give; what is missing, left over or unknown is refused.
+
+    Every run of white space in a step becomes one space, because a step is one line.
+    """
+    lines = tuple(" ".join(step.split()) for step in steps)
+    target = PlanId(plan_id) if plan_id else None
+    match (mode, bool(lines), target):
+        case ("new", True, None):
+            return NewPlan(lines)
+        case ("replace", True, _):
+            return ReplacePlan(lines, target)
+        case ("activate", False, str()):
+            return ActivatePlan(PlanId(target))
+        case ("close", False, _):
+            return ClosePlan(target)
+        case _:
+            raise PlanError("plan_malformed", _misuse(mode, lines, plan_id))
+
+
+def carry_out(order: PlanOrder, plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> tuple[Changed, ...]:
+    """The snapshots that the order leaves, in the order they are recorded; none where all is so already.
+
+    `fresh_id` names the plan that `new` and `replace` open.
+    """
+    match order:
+        case NewPlan(steps=steps):
+            return (Changed(_opened(steps, plans, moment, fresh_id), "new"),)
+        case ReplacePlan(steps=steps, plan_id=target):
+            old = _touched(_open_plan(target, plans), moment)
+            new = _opened(steps, plans, moment, fresh_id)
+            return Changed(replace(old, superseded_ts=moment.ts), "replace"), Changed(new, "replace")
+        case ActivatePlan(plan_id=target):
+            plan = _open_plan(target, plans)
+            return () if target == plans.current else (Changed(_touched(plan, moment), "activate"),)
+        case ClosePlan(plan_id=target):
+            plan = _touched(_open_plan(target, plans), moment)
+            return (Changed(replace(plan, closed_ts=moment.ts), "close"),)
+    assert_never(order)
+
+
+def _misuse(mode: str, steps: tuple[str, ...], plan_id: str) -> str:
+    got = f"{mode[:40]!r} with {len(steps)} steps and {'a' if plan_id else 'no'} plan_id"
+    match mode:
+        case "new":
+            return f"'new' takes steps and no plan_id, for it makes one; got {got}"
+        case "replace":
+            return f"'replace' takes the steps of the new plan, and the plan_id of the old; got {got}"
+        case "activate":
+            return f"'activate' takes the plan_id of an open plan and no steps; got {got}"
+        case "close":
+            return f"'close' takes the plan_id of an open plan and no steps; got {got}"
+        case _:
+            return f"mode is 'new', 'replace', 'activate' or 'close'; got {got}"
+
+
+def _opened(steps: tuple[str, ...], plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> PlanSnapshot:
+    # A lineage is its id: a second plan under the same one would overwrite the first.
+    if plans.latest(fresh_id) is not None:
+        raise PlanError("plan_malformed", f"a new plan has an id of its own, got {fresh_id!r}, which is taken")
+    return PlanSnapshot(
+        plan_id=fresh_id,
+        steps=steps,
+        statuses=("pending",) * len(steps),
+        created_ts=moment.ts,
+        last_ts=moment.ts,
+        origin_turn_id=moment.turn_id,
+        last_turn_id=moment.turn_id,
+    )
+
+
+def _open_plan(target: PlanId | None, plans: KnownPlans) -> PlanSnapshot:
+    wanted = plans.current if target is None else target
+    if wanted is None:
+        raise PlanError("plan_unknown", f"no plan is current, so name one by its plan_id; {_choices(plans)}")
+    plan = plans.latest(wanted)
+    if plan is None:
+        raise PlanError("plan_unknown", f"no plan has the id {wanted[:80]!r}; {_choices(plans)}")
+    if plan.state != "open":
+        raise PlanError("plan_not_open", f"the plan {wanted!r} is {plan.state}; {_choices(plans)}")
+    return plan
+
+
+def _choices(plans: KnownPlans) -> str:
+    listed = ", ".join(plan.plan_id for plan in plans.last_open(MAX_LISTED))
+    return f"open: {listed}" if listed else "no plan is open"
+
+
+def _touched(plan: PlanSnapshot, moment: Moment) -> PlanSnapshot:
+    return replace(plan, last_ts=moment.ts, last_turn_id=moment.turn_id)

@@ -1,0 +1,64 @@
+"""The value of a plan at one moment: its steps, their statuses and whether it is still open."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import IdError, PlanId, TurnId, plan_id
+
+StepStatus = Literal["pending", "in_progress", "done", "failed"]
+PlanState = Literal["open", "complete", "closed", "superseded"]
+
+MAX_STEPS = 50
+"""Most steps of one plan. More would crowd the prompt's tail, where open plans stand in every round."""
+
+MAX_STEP_CHARS = 500
+"""Longest text of one step; a step is a line of a checklist, not a document."""
+
+_STATUSES: Final = frozenset(get_args(StepStatus))
+
+
+class PlanError(CodedError):
+    """A plan, or an order to one, that is refused; the message says what was got and what was expected."""
+
+
+class PlanSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A plan lineage as it stood when the snapshot was taken; `statuses[i]` belongs to `steps[i]`."""
+
+    plan_id: PlanId
+    steps: tuple[str, ...]
+    statuses: tuple[StepStatus, ...]
+    created_ts: str = ""
+    last_ts: str = ""
+    origin_turn_id: TurnId | None = None
+    last_turn_id: TurnId | None = None
+    closed_ts: str = ""
+    superseded_ts: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            plan_id(self.plan_id)
+        except IdError as error:
+            raise PlanError("plan_malformed", str(error)) from error
+        if not 1 <= len(self.steps) <= MAX_STEPS:
+            raise PlanError("plan_malformed", f"a plan has 1 to {MAX_STEPS} steps, got {len(self.steps)}")
+        if len(self.statuses) != len(self.steps):
+            raise PlanError("plan_malformed", f"{len(self.steps)} statuses expected, got {len(self.statuses)}")
+        for n, (step, status) in enumerate(zip(self.steps, self.statuses, strict=True), 1):
+            # Every break that `splitlines` knows counts, so that no step can start a line where plans are shown.
+            if not step.strip() or len(step) > MAX_STEP_CHARS or step.splitlines() != [step]:
+                raise PlanError("plan_malformed", f"step {n} is one line of 1 to {MAX_STEP_CHARS} characters")
+            if status not in _STATUSES:
+                raise PlanError("plan_malformed", f"step {n} is one of {sorted(_STATUSES)}, got {status[:40]!r}")
+
+    @property
+    def state(self) -> PlanState:
+        """Open unless closed, superseded, or complete: every step done or failed."""
+        if self.superseded_ts:
+            return "superseded"
+        if self.closed_ts:
+            return "closed"
+        if all(status in ("done", "failed") for status in self.statuses):
+            return "complete"
+        return "open"

@@ -1,0 +1,148 @@
+"""The sources pool: every source of a conversation under the id that citations name."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.payload import Text, ref_of
+from timeloom.core.sources.rows import (
+    MAX_FIELD_CHARS,
+    NewSource,
+    SourceRow,
+    admitted,
+    json_text,
+    unknown_fields,
+    with_sid,
+)
+from timeloom.core.sources.url import normalize_url
+
+_FILLED: Final = (
+    *("title", "url", "text", "content", "mime", "size_bytes", "base64", "artifact_path", "physical_path", "rn"),
+    *("hosted_uri", "key", "domain", "favicon", "published_time_iso", "modified_time_iso", "fetched_time_iso"),
+    *("provider_rank", "weighted_rank", "objective_relevance", "query_relevance", "authority"),
+)
+_OF_THE_BODY: Final = (
+    *("text", "content", "mime", "size_bytes", "base64", "rn", "hosted_uri", "key"),
+    *("modified_time_iso", "fetched_time_iso"),
+)
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What a merge comes to: the rows to record, new or changed, and each source's id in the order they were given."""
+
+    added: tuple[SourceRow, ...]
+    sids: tuple[int, ...]
+
+
+class SourcesPool(msgspec.Struct):
+    """The fold of all recorded rows: it grows by `add_rows`; `merge` says which rows to record for new sources."""
+
+    rows: dict[int, SourceRow] = msgspec.field(default_factory=dict[int, SourceRow])
+    sid_by_key: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    next_sid: int = 1
+
+    def merge(self, sources: Iterable[NewSource]) -> Merged:
+        """What is to be recorded so that the pool holds these sources; the pool itself stays as it is."""
+        changed: dict[int, SourceRow] = {}
+        new_sids: dict[str, int] = {}
+        sids: list[int] = []
+        for source in map(admitted, sources):
+            key = key_of(source)
+            sid = self.sid_by_key.get(key) or new_sids.setdefault(key, self.next_sid + len(new_sids))
+            known = changed.get(sid) or self.rows.get(sid)
+            row = with_sid(source, sid) if known is None else _enriched(known, source, key)
+            if row is not known:
+                changed[sid] = row
+            sids.append(sid)
+        return Merged(added=tuple(changed.values()), sids=tuple(sids))
+
+    def add_rows(self, rows: Iterable[SourceRow]) -> None:
+        """Take in rows as they were recorded: a known id gets its new version, unless that is another source's.
+
+        An id keeps the first meaning it had, and a key the first id: a row that would change either is passed over
+        for what it would change, whatever log it comes from.
+        """
+        for row in rows:
+            key, known = key_of(row), self.rows.get(row.sid)
+            if known is None or key_of(known) == key:
+                self.rows[row.sid] = row
+                self.sid_by_key.setdefault(key, row.sid)
+                self.next_sid = max(self.next_sid, row.sid + 1)
+
+    def get(self, sid: int) -> SourceRow | None:
+        """The row of that id, if there is one."""
+        return self.rows.get(sid)
+
+    def select(self, ranges: Iterable[int | tuple[int, int]]) -> tuple[SourceRow, ...]:
+        """The rows of these ids and inclusive ranges, each once, in the order asked for; unknown ids give nothing."""
+        chosen: dict[int, SourceRow] = {}
+        for item in ranges:
+            first, last = (item, item) if isinstance(item, int) else item
+            for sid in self._sids_between(first, last):
+                chosen.setdefault(sid, self.rows[sid])
+        return tuple(chosen.values())
+
+    def ordered(self) -> tuple[SourceRow, ...]:
+        """All rows by id."""
+        return tuple(self.rows[sid] for sid in sorted(self.rows))
+
+    def _sids_between(self, first: int, last: int) -> Iterable[int]:
+        if last - first < len(self.rows):
+            return (sid for sid in range(first, last + 1) if sid in self.rows)
+        return sorted(sid for sid in self.rows if first <= sid <= last)
+
+
+def key_of(source: NewSource) -> str:
+    """What makes two sources one: the path of a file, else the normalised address, else what the source says."""
+    if source.physical_path and source.source_type in ("file", "attachment"):
+        return f"path:{source.physical_path}"
+    if address := normalize_url(source.url):
+        return f"url:{address}"
+    said = "\0".join((source.artifact_path, source.title, source.text, _hash_of(source.content)))
+    return f"text:{_hash_of(said)}"
+
+
+def _hash_of(text: Text) -> str:
+    return ref_of(text.encode()).sha256 if isinstance(text, str) else text.sha256
+
+
+def _enriched(known: SourceRow, source: NewSource, key: str) -> SourceRow:
+    """The known row with its gaps filled and its body replaced by a newer one; the very same row if nothing is new."""
+    renewed = _OF_THE_BODY if _is_newer_body(known, source) else ()
+    changes = {
+        name: getattr(source, name)
+        for name in _FILLED
+        if not _is_empty(getattr(source, name)) and (name in renewed or _is_empty(getattr(known, name)))
+    }
+    if source.extra and (extra := _filled_extra(known.extra, source.extra)) != known.extra:
+        changes["extra"] = extra
+    if not changes:
+        return known
+    row = replace(known, **changes)
+    return row if key_of(row) == key else known
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value == ""
+
+
+def _is_newer_body(known: NewSource, source: NewSource) -> bool:
+    """Whether the source was fetched later than what is known, and does not know less."""
+    before, after = _when(known), _when(source)
+    return after is not None and (before is None or after > before) and bool(source.content or not known.content)
+
+
+def _when(source: NewSource) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(source.fetched_time_iso or source.modified_time_iso)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _filled_extra(known: str, new: str) -> str:
+    both = json_text({**unknown_fields(new), **unknown_fields(known)})
+    return both if len(both) <= MAX_FIELD_CHARS else known

@@ -1,0 +1,276 @@
+"""Rows of the sources pool: their fields, their JSON form and what may enter the pool."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, TypeVar, cast
+
+import msgspec
+from msgspec.structs import asdict, fields, replace
+
+from timeloom.core.codes import CodedError
+from timeloom.core.paths import MAX_SID
+from timeloom.core.payload import Data, Text, size_of
+from timeloom.core.sources.url import host_of, is_unicode
+
+MAX_BASE64_CHARS: Final = 4_000
+"""Longest base64 text of a binary preview; a longer one is dropped. Larger makes prompts pay for pictures twice."""
+
+MAX_TEXT_CHARS: Final = 2_000
+"""Longest snippet of a row. What a longer one says is kept as content; larger makes every entry of the log heavy."""
+
+MAX_TITLE_CHARS: Final = 500
+"""Longest title of a row in the pool; the rest is cut. Smaller cuts titles of papers."""
+
+MAX_FIELD_CHARS: Final = 65_536
+"""Longest value of any field but `text` and `content`. Smaller refuses data URIs of icons; larger makes rows heavy."""
+
+MAX_EXTRA_DEPTH: Final = 32
+"""Deepest nesting of unknown fields; deeper ones cannot be walked safely."""
+
+COMPACT_TEXT_CHARS: Final = 240
+"""Snippet of a compact row. Smaller says too little to choose by; larger makes `timeline.json` repeat the pool."""
+
+MAX_COMPACT_CHARS: Final = 8_192
+"""Longest address or icon in a compact row; a longer one is left out, for a part of an address is another address."""
+
+SourceType = Literal["web", "file", "attachment", "manual"]
+
+
+class SourceError(CodedError):
+    """A source that cannot be a row, or may not enter the pool."""
+
+
+class NewSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A source that has no id yet; `extra` is the JSON object of its unknown fields as text with sorted keys."""
+
+    source_type: SourceType = "web"
+    title: str = ""
+    url: str = ""
+    text: str = ""
+    content: Text = ""
+    mime: str = ""
+    size_bytes: int | None = None
+    base64: Data | None = None
+    artifact_path: str = ""
+    physical_path: str = ""
+    rn: str = ""
+    hosted_uri: str = ""
+    key: str = ""
+    domain: str = ""
+    favicon: str = ""
+    published_time_iso: str = ""
+    modified_time_iso: str = ""
+    fetched_time_iso: str = ""
+    provider_rank: float | None = None
+    weighted_rank: float | None = None
+    objective_relevance: float | None = None
+    query_relevance: float | None = None
+    authority: float | str | None = None
+    extra: str = ""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _check_field(name, getattr(self, name))
+        if self.extra:
+            unknown_fields(self.extra)
+
+
+class SourceRow(NewSource, frozen=True, kw_only=True, omit_defaults=True):
+    """A source of the pool under its id, which a citation names."""
+
+    sid: int
+
+    def __post_init__(self) -> None:
+        NewSource.__post_init__(self)
+        if not 1 <= self.sid <= MAX_SID:
+            raise _malformed(f"sid is from 1 to {MAX_SID}, got {self.sid}")
+
+
+_NAMES: Final = frozenset(field.name for field in fields(SourceRow)) - {"extra"}
+_INT_END: Final = 2**63
+_MAX_MESSAGE_CHARS: Final = 200
+_Kind = TypeVar("_Kind", bound=NewSource)
+
+
+def row_from_json(value: object) -> SourceRow:
+    """The row that a JSON object describes; a null is as good as nothing, a base64 text above the cap is dropped."""
+    return _from_json(_json_object(value), SourceRow)
+
+
+def source_from_json(value: object) -> NewSource:
+    """The source that a JSON object describes, whatever `sid` it has."""
+    known = _json_object(value)
+    return _from_json({name: known[name] for name in known if name != "sid"}, NewSource)
+
+
+def row_to_json(row: NewSource) -> dict[str, object]:
+    """The row as a JSON object: id and type, then what is set, then its unknown fields."""
+    plain = cast("dict[str, object]", msgspec.to_builtins(row))
+    plain.pop("extra", None)
+    sid = {"sid": plain.pop("sid")} if "sid" in plain else {}
+    return {**sid, "source_type": row.source_type, **plain, **unknown_fields(row.extra)}
+
+
+def with_sid(source: NewSource, sid: int) -> SourceRow:
+    """The source as the row of that id."""
+    values = asdict(source)
+    values["sid"] = sid
+    return SourceRow(**values)
+
+
+def manual_source(title: str, text: str, url: str = "") -> NewSource:
+    """A source that somebody entered by hand."""
+    if not (title.strip() or text.strip() or url.strip()):
+        raise _malformed("a manual source has a title, a text or a url, got none")
+    return NewSource(source_type="manual", title=title, text=text, url=url)
+
+
+def eligible(mime: str) -> bool:
+    """Whether a file or an attachment of this type may enter the pool; parameters and case do not matter."""
+    kind, _, subtype = mime.partition(";")[0].strip().lower().partition("/")
+    return (kind in ("text", "image") and subtype != "") or (kind, subtype) == ("application", "pdf")
+
+
+def admitted(source: NewSource) -> NewSource:
+    """The source as it enters the pool: eligible, with a short snippet and a domain, without a large preview."""
+    if source.source_type in ("file", "attachment"):
+        _check_file(source)
+    content = source.content or (source.text if len(source.text) > MAX_TEXT_CHARS else "")
+    text = source.text or (content if isinstance(content, str) else "")
+    return replace(
+        source,
+        title=_cut(source.title, MAX_TITLE_CHARS),
+        text=_cut(text, MAX_TEXT_CHARS),
+        content=content,
+        base64=_capped(source.base64),
+        domain=source.domain or host_of(source.url),
+    )
+
+
+def compact(row: SourceRow, text_chars: int = COMPACT_TEXT_CHARS) -> SourceRow:
+    """The row as the exported timeline carries it: what a citation or a list shows, and how to find the rest."""
+    return SourceRow(
+        sid=row.sid,
+        source_type=row.source_type,
+        title=_cut(row.title, MAX_TITLE_CHARS),
+        url=_whole(row.url),
+        text=_cut(row.text, text_chars),
+        mime=_whole(row.mime),
+        domain=_whole(row.domain),
+        favicon=_whole(row.favicon),
+        artifact_path=_whole(row.artifact_path),
+        physical_path=_whole(row.physical_path),
+        published_time_iso=_whole(row.published_time_iso),
+        objective_relevance=row.objective_relevance,
+    )
+
+
+def unknown_fields(extra: str) -> dict[str, object]:
+    """The object that the text of an `extra` holds."""
+    if not extra:
+        return {}
+    try:
+        found = msgspec.json.decode(extra, type=dict[str, object])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _malformed("extra is the text of a JSON object that nests a little, got something else") from error
+    if names := found.keys() & _NAMES:
+        raise _malformed(f"extra holds unknown fields only, got {min(names)}")
+    level: list[object] = [found]
+    for _ in range(MAX_EXTRA_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+    if level:
+        raise _malformed(f"extra nests at most {MAX_EXTRA_DEPTH} deep")
+    return found
+
+
+def json_text(value: Mapping[str, object]) -> str:
+    """The object as JSON text with sorted keys, so that equal objects have equal texts."""
+    try:
+        return msgspec.json.encode(value, order="deterministic").decode()
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise _malformed("unknown fields are JSON values that nest a little, got something else") from error
+
+
+def _malformed(message: str) -> SourceError:
+    return SourceError("source_malformed", message)
+
+
+def _check_field(name: str, value: object) -> None:
+    match value:
+        case str():
+            if len(value) > MAX_FIELD_CHARS and name not in ("text", "content"):
+                raise _malformed(f"{name} has at most {MAX_FIELD_CHARS} characters, got {len(value)}")
+            if not is_unicode(value):
+                raise _malformed(f"{name} is Unicode text, got a lone surrogate")
+        case int():
+            if not (0 if name == "size_bytes" else -_INT_END) <= value < _INT_END:
+                raise _malformed(f"{name} is a number of at most 63 bits and a size is not negative, got {value:.3e}")
+        case float():
+            if not math.isfinite(value):
+                raise _malformed(f"{name} is a finite number, got {value}")
+        case _:
+            pass
+
+
+def _inside(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return cast("dict[str, object]", value).values()
+        case list():
+            return cast("list[object]", value)
+        case _:
+            return ()
+
+
+def _json_object(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise _malformed(f"a source row is a JSON object, got {type(value).__name__}")
+    return cast("Mapping[str, object]", value)
+
+
+def _from_json(given: Mapping[str, object], kind: type[_Kind]) -> _Kind:
+    known = {name: value for name, value in given.items() if name in _NAMES and value is not None}
+    unknown = {name: value for name, value in given.items() if name not in _NAMES}
+    icon = unknown.get("favicon_url")
+    if icon is None or known.setdefault("favicon", icon) == icon:
+        unknown.pop("favicon_url", None)
+    if isinstance(preview := known.get("base64"), str) and len(preview) > MAX_BASE64_CHARS:
+        del known["base64"]
+    known.setdefault("source_type", _likely_type(known))
+    if unknown:
+        known["extra"] = json_text(unknown)
+    try:
+        return msgspec.convert(known, kind)
+    except msgspec.ValidationError as error:
+        raise _malformed(str(error)[:_MAX_MESSAGE_CHARS]) from error
+
+
+def _likely_type(known: Mapping[str, object]) -> SourceType:
+    if known.get("physical_path") or known.get("artifact_path"):
+        return "file"
+    return "web" if known.get("url") else "manual"
+
+
+def _check_file(source: NewSource) -> None:
+    if not eligible(source.mime):
+        got = source.mime[:_MAX_MESSAGE_CHARS] or "none"
+        raise SourceError(
+            "source_not_eligible", f"a {source.source_type} is text/*, image/* or application/pdf, got {got}"
+        )
+    if not (source.physical_path and source.artifact_path):
+        raise _malformed(f"a {source.source_type} has a physical_path and an artifact_path")
+
+
+def _cut(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    return text[: chars - 1] + "…" if chars > 0 else ""
+
+
+def _whole(text: str) -> str:
+    return text if len(text) <= MAX_COMPACT_CHARS else ""
+
+
+def _capped(preview: Data | None) -> Data | None:
+    """The preview if its base64 text, four characters for three bytes, is within the cap."""
+    return preview if preview and (size_of(preview) + 2) // 3 * 4 <= MAX_BASE64_CHARS else None

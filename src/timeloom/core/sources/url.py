@@ -1,0 +1,181 @@
+"""The merge key of an address: one spelling for what the WHATWG URL parser and RFC 3986 call the same address."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from timeloom.core.sources.host import canonical_host
+
+TRACKING_PREFIX: Final = "utm_"
+"""Every query parameter whose name starts so is dropped, in any case."""
+
+TRACKING_NAMES: Final = frozenset(
+    {
+        "_ga", "_gl", "_hsenc", "_hsmi", "_openstat", "dclid", "epik", "fbclid", "gad_campaignid", "gad_source",
+        "gbraid", "gclid", "gclsrc", "hsctatracking", "igshid", "irclickid", "li_fat_id", "mc_cid", "mc_eid",
+        "mkt_tok", "msclkid", "oly_anon_id", "oly_enc_id", "rb_clickid", "rdt_cid", "s_kwcid", "sccid", "srsltid",
+        "ttclid", "twclid", "vero_conv", "vero_id", "wbraid", "wickedid", "yclid", "ysclid",
+    }
+)  # fmt: skip
+"""The other query parameters dropped, in any case: click and campaign ids that no server answers differently to.
+
+A name that some server gives a meaning to (`ref`, `source`, `id`) must not stand here: it would merge different pages.
+"""
+
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
+_ENDS: Final = "".join(map(chr, range(0x21)))
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*+):")
+_AFTER_AUTHORITY: Final = re.compile(r"[/\\?#]")
+_PORT: Final = re.compile(r":0*([0-9]{0,5})")
+_DOT: Final = re.compile(r"(?:\.|%2[eE])(\.|%2[eE])?")
+_ESCAPES: Final = re.compile(r"(%(?![0-9A-Fa-f]{2})[0-9A-Fa-f]?)?%([0-9A-Fa-f]{2})")
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def normalize_url(text: str) -> str:
+    """The key under which addresses merge: equal for spellings of one web address, else the text without outer blanks.
+
+    Never raises, and is its own key. Outside http, https, ws, wss and ftp only the scheme's case is normalised.
+    """
+    stripped = text.strip(_ENDS)
+    if not is_unicode(stripped):
+        return stripped
+    seen = stripped.replace("\t", "").replace("\n", "").replace("\r", "")
+    found = _SCHEME.match(seen)
+    if found is None:
+        return stripped
+    scheme = found[1].lower()
+    if scheme in _DEFAULT_PORTS:
+        return _web_key(scheme, seen[found.end() :]) or stripped
+    if len(scheme) == 1 or not stripped.startswith(found[0]):
+        return stripped  # a drive letter, or a scheme with line breaks in it
+    return scheme + stripped[len(scheme) :]
+
+
+def host_of(text: str) -> str:
+    """The host of a web address in its ASCII spelling, or nothing where there is none."""
+    scheme, _, rest = normalize_url(text).partition("://")
+    authority, _ = _split_authority(rest)
+    host, _ = _split_port(authority.rpartition("@")[2])
+    return host if scheme in _DEFAULT_PORTS and canonical_host(host) == host else ""
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text has a UTF-8 form, which one with a lone surrogate has not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _web_key(scheme: str, rest: str) -> str | None:
+    authority, rest = _split_authority(rest.lstrip("/\\"))
+    credentials, _, host_and_port = authority.rpartition("@")
+    host_text, port_text = _split_port(host_and_port)
+    host, port = canonical_host(host_text), _port(scheme, port_text)
+    if host is None or port is None:
+        return None
+    before_fragment, _, fragment = rest.partition("#")
+    path, mark, query = before_fragment.partition("?")
+    return "".join(
+        (
+            f"{scheme}://{_userinfo(credentials)}{host}{port}{_path(path)}",
+            _query(query) if mark else "",
+            _fragment(fragment),
+        )
+    )
+
+
+def _split_authority(text: str) -> tuple[str, str]:
+    end = next((found.start() for found in _AFTER_AUTHORITY.finditer(text)), len(text))
+    return text[:end], text[end:]
+
+
+def _split_port(text: str) -> tuple[str, str]:
+    """The host and the rest from the first `:` outside brackets on."""
+    start = text.find("]") + 1 if text.startswith("[") else 0
+    colon = text.find(":", start)
+    return (text, "") if colon < 0 else (text[:colon], text[colon:])
+
+
+def _port(scheme: str, text: str) -> str | None:
+    """The port with its `:`, nothing for the scheme's own, None where it is no port."""
+    if not text:
+        return ""
+    found = _PORT.fullmatch(text)
+    if found is None or int(found[1] or "0") > 65535:
+        return None
+    if text == ":" or found[1] == _DEFAULT_PORTS[scheme]:
+        return ""
+    return f":{found[1] or '0'}"
+
+
+def _userinfo(text: str) -> str:
+    name, _, password = text.partition(":")
+    if not name and not password:
+        return ""
+    return _in_userinfo(name) + (f":{_in_userinfo(password)}" if password else "") + "@"
+
+
+def _path(text: str) -> str:
+    """The path without dot segments; empty segments and a final slash stay, for servers tell them apart."""
+    segments = text.replace("\\", "/").split("/")[1:]
+    kept: list[str] = []
+    ends_open = True
+    for segment in segments:
+        dots = _DOT.fullmatch(segment)
+        ends_open = dots is not None
+        if dots is None:
+            kept.append(segment)
+        elif dots[1] is not None and kept:
+            kept.pop()
+    if ends_open:
+        kept.append("")
+    return _in_path("/" + "/".join(kept))
+
+
+def _query(text: str) -> str:
+    """The query with its `?`, without tracking parameters; without the `?` too when nothing else was in it."""
+    pairs = _in_query(text).split("&")
+    kept = [pair for pair in pairs if not _is_tracking(pair)]
+    return "?" + "&".join(kept) if kept else ""
+
+
+def _is_tracking(pair: str) -> bool:
+    name = pair.partition("=")[0].lower()
+    return name.startswith(TRACKING_PREFIX) or name in TRACKING_NAMES
+
+
+def _fragment(text: str) -> str:
+    """The fragment if it is a route (`#!…`, `#/…`), which names a page; nothing if it names a place in one."""
+    if not text.startswith(("!", "/")):
+        return ""
+    return "#" + _in_fragment(text).partition(":~:")[0]
+
+
+def _encoder(encoded: str) -> Callable[[str], str]:
+    """A function that percent-encodes these, controls and non-ASCII, and decodes what is never encoded."""
+    table = tuple(
+        chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in encoded else f"%{byte:02X}" for byte in range(256)
+    )
+
+    def encode(text: str) -> str:
+        return "".join(map(table.__getitem__, _ESCAPES.sub(_tidy, text).encode()))
+
+    return encode
+
+
+def _tidy(escape: re.Match[str]) -> str:
+    stray, digits = escape[1], escape[2].upper()
+    char = chr(int(digits, 16))
+    if stray is None:
+        return char if char in _UNRESERVED else f"%{digits}"
+    # Decoded behind a lone `%`, it would make an escape that was not there: `%4%31` is not `%41`.
+    return f"{stray}%{digits}"
+
+
+_in_fragment: Final = _encoder('"<>`')
+_in_query: Final = _encoder("\"<>'")
+_in_path: Final = _encoder('"<>`?^{}')
+_in_userinfo: Final = _encoder('"<>`?^{}/:;=@[\\]|')

@@ -1,0 +1,363 @@
+"""The channel parser: a model's reply, in pieces of any size, becomes typed events for each channel in it."""
+
+import codecs
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final, Literal, assert_never
+
+import msgspec
+
+from timeloom.core.stream.scalars import ScalarFeed
+
+DECISION: Final = "ReactDecisionOutV2"
+"""The channel that carries one decision as one JSON object."""
+
+OUTSIDE: Final = ""
+"""The `channel` of text that stands in no channel."""
+
+MAX_NAME_CHARS: Final = 64
+"""Longest name in a tag. Larger holds back more of what turns out to be no tag; smaller makes long names plain text."""
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """A channel the model may write: the next open tag ends prose, and in json a close tag inside a string is text."""
+
+    name: str
+    holds: Literal["prose", "raw", "json"]
+    aliases: tuple[str, ...] = ()
+
+
+DECLARED: Final = (
+    Channel("thinking", "prose"),
+    Channel(DECISION, "json", aliases=("action",)),
+    Channel("code", "raw"),
+    Channel("summary", "prose"),
+)
+"""The channels of the model's contract."""
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """A declared channel begins; `index` numbers the instances of one channel from 0."""
+
+    text: ClassVar[str] = ""
+    channel: str
+    index: int
+
+
+class Delta(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """More text of a declared channel, never empty."""
+
+    channel: str
+    index: int
+    text: str
+
+
+class Closed(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """A declared channel ends: by its close tag, by the next channel's open tag, or cut by the end of the stream."""
+
+    text: ClassVar[str] = ""
+    channel: str
+    index: int
+    by: Literal["close_tag", "open_tag", "end_of_stream"]
+
+    @property
+    def cut(self) -> bool:
+        """Whether the stream ended first, so that text may be missing."""
+        return self.by == "end_of_stream"
+
+
+class Outside(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """Text that stands in no channel, never empty; `index` numbers the runs of such text."""
+
+    channel: ClassVar[str] = OUTSIDE
+    index: int
+    text: str
+
+
+class Undeclared(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """Text of a channel that is not declared, its tags included; `index` numbers the instances of that name."""
+
+    channel: str
+    index: int
+    text: str
+
+
+class Violation(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The model left its contract at this point; the message says how, and what is expected."""
+
+    text: ClassVar[str] = ""
+    channel: str
+    index: int
+    code: str
+    message: str
+
+
+Event = Opened | Delta | Closed | Outside | Undeclared | Violation
+"""Every event has `channel`, `index` and `text`; the texts of one channel and index, joined, are what it was given."""
+
+
+class ChannelParser:
+    """Turns a reply into events; how the reply was cut shows only in the sizes of the text pieces."""
+
+    __slots__ = (
+        "_channel",
+        "_close_tags",
+        "_counts",
+        "_declared",
+        "_ended",
+        "_held",
+        "_index",
+        "_last",
+        "_name",
+        "_open_tags",
+        "_out",
+        "_quotes",
+        "_scalars",
+        "_utf8",
+    )
+
+    def __init__(self, declared: Sequence[Channel] = DECLARED) -> None:
+        self._declared = _by_name(declared)
+        self._open_tags = tuple(f"<channel:{name}>" for name in self._declared)
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._scalars = ScalarFeed()
+        self._quotes = _Quotes()
+        self._counts: dict[str, int] = {}
+        self._out: list[Event] = []
+        self._held = ""  # the beginning of what may become a tag
+        self._ended = False
+        self._leave()
+
+    def feed(self, text: str) -> list[Event]:
+        """The events of the next piece of text; what may be the beginning of a tag is held back, and nothing else."""
+        if self._ended:
+            raise ValueError("a closed ChannelParser takes no more text; make a new one for each reply")
+        if self._scalars.half or not text.isascii():
+            text = self._scalars.feed(text)
+        text = self._held + text
+        if "<" in text:
+            self._take_tags(text)
+        elif text:
+            self._write(text)
+        return self._taken()
+
+    def feed_bytes(self, data: bytes) -> list[Event]:
+        """The events of the next bytes of UTF-8, cut anywhere; what is not UTF-8 becomes U+FFFD."""
+        return self.feed(self._utf8.decode(data))
+
+    def close(self) -> list[Event]:
+        """The last events: what was held back, and the end of a channel that is still open."""
+        if self._ended:
+            return []
+        events = self.feed(self._utf8.decode(b"", final=True))
+        self._ended = True
+        self._write(self._held + self._scalars.close())
+        if self._name != OUTSIDE:
+            self._violation(_UNCLOSED, f"The reply ended inside the channel `{self._name}`. {self._close_rule()}")
+            self._end("end_of_stream")
+        return events + self._taken()
+
+    def _taken(self) -> list[Event]:
+        events, self._out = self._out, []
+        return events
+
+    def _take_tags(self, text: str) -> None:
+        done = 0
+        for tag in _TAG.finditer(text):
+            if not self._acts(tag):
+                continue
+            at = tag.start()
+            self._write(text[done:at])
+            done = at
+            if self._quotes.inside:
+                continue
+            self._obey(tag)
+            done = tag.end()
+        self._write_or_hold(text, done)
+
+    def _acts(self, tag: re.Match[str]) -> bool:
+        """Whether the tag means something here, but for being inside a JSON string."""
+        slash, name = tag.groups()
+        if self._name == OUTSIDE:
+            return not slash
+        if slash:
+            return tag[0] in self._close_tags
+        return name in self._declared and self._may_be_interrupted(tag.string, tag.start())
+
+    def _may_be_interrupted(self, text: str, at: int) -> bool:
+        """Whether this is the start of a line in a channel that the next open tag ends."""
+        if self._channel is not None and self._channel.holds != "prose":
+            return False
+        return text[at - 1] == "\n" if at else self._last.endswith("\n")
+
+    def _obey(self, tag: re.Match[str]) -> None:
+        slash, name = tag.groups()
+        if slash:
+            if self._channel is None:
+                self._write(tag[0])
+            self._end("close_tag")
+            return
+        if self._name != OUTSIDE:
+            came = f"`{tag[0]}` came before the channel `{self._name}` was closed"
+            self._violation(_UNCLOSED, f"{came}. {self._close_rule()}")
+            self._end("open_tag")
+        self._begin(name, tag[0])
+
+    def _begin(self, name: str, tag: str) -> None:
+        self._channel = self._declared.get(name)
+        self._name = name if self._channel is None else self._channel.name
+        self._index = self._next_index(self._name)
+        self._last = ""
+        if self._channel is None:
+            self._close_tags = (f"</channel:{name}>",)
+            self._violation(_UNDECLARED, f"There is no channel `{name}`. {self._channels_rule()}")
+            self._write(tag)
+        else:
+            self._close_tags = tuple(f"</channel:{known}>" for known in (self._name, *self._channel.aliases))
+            self._out.append(Opened(self._name, self._index))
+
+    def _end(self, by: Literal["close_tag", "open_tag", "end_of_stream"]) -> None:
+        if self._channel is not None:
+            self._out.append(Closed(self._name, self._index, by))
+        self._leave()
+
+    def _leave(self) -> None:
+        self._channel: Channel | None = None  # None in an undeclared channel too; there _name says which
+        self._name = OUTSIDE
+        self._index = -1  # as long as there is only white space
+        self._close_tags: tuple[str, ...] = ()
+        self._last = ""  # what was written last in this channel: the start of a line shows there
+        self._quotes.reset()
+
+    def _write_or_hold(self, text: str, done: int) -> None:
+        at = text.rfind("<", done)
+        if at >= 0 and self._may_become_tag(text, at):
+            self._write(text[done:at])
+            done = at
+            if not self._quotes.inside:
+                self._held = text[at:]
+                return
+        self._held = ""
+        self._write(text[done:])
+
+    def _may_become_tag(self, text: str, at: int) -> bool:
+        """Whether more text could make a tag of the end of this text that would mean something here."""
+        if not _TAG_BEGINNING.fullmatch(text, at):
+            return False
+        if self._name == OUTSIDE:
+            return not text.startswith("</", at)
+        start = text[at:]
+        tags = self._close_tags
+        if self._may_be_interrupted(text, at):
+            tags += self._open_tags
+        return any(tag.startswith(start) for tag in tags)
+
+    def _write(self, text: str) -> None:
+        if self._channel is not None:
+            if not text:
+                return
+            self._last = text
+            if self._channel.holds == "json":
+                self._quotes.pass_over(text)
+            self._out.append(Delta(self._name, self._index, text))
+        elif self._name != OUTSIDE:
+            if text:
+                self._last = text
+                self._out.append(Undeclared(self._name, self._index, text))
+        else:
+            self._write_outside(text)
+
+    def _write_outside(self, text: str) -> None:
+        if self._index < 0:
+            text = text.lstrip()
+            if not text:
+                return
+            self._index = self._next_index(OUTSIDE)
+            self._violation(_TEXT_OUTSIDE, f"There is text outside every channel. {self._channels_rule()}")
+        if text:
+            self._out.append(Outside(self._index, text))
+
+    def _next_index(self, name: str) -> int:
+        index = self._counts.get(name, 0)
+        self._counts[name] = index + 1
+        return index
+
+    def _violation(self, code: str, message: str) -> None:
+        self._out.append(Violation(self._name, self._index, code, message))
+
+    def _close_rule(self) -> str:
+        return f"End every channel with its own close tag, here `</channel:{self._name}>`, before anything else."
+
+    def _channels_rule(self) -> str:
+        names = dict.fromkeys(channel.name for channel in self._declared.values())
+        return f"Write everything inside one of the channels {', '.join(f'`<channel:{name}>`' for name in names)}."
+
+
+def coalesce(events: Iterable[Event]) -> list[Event]:
+    """The events with neighbouring pieces of one text joined: the same list for every way of cutting one reply."""
+    merged: list[Event] = []
+    for _, run in itertools.groupby(events, key=lambda event: (type(event), event.channel, event.index)):
+        first, *rest = run
+        match first:
+            case Delta() | Outside() | Undeclared():
+                text = "".join([first.text, *(event.text for event in rest)])
+                merged.append(msgspec.structs.replace(first, text=text))
+            case Opened() | Closed() | Violation():
+                merged += [first, *rest]
+            case _:
+                assert_never(first)
+    return merged
+
+
+def body(text: str) -> str:
+    """A channel's text without the one line break after its open tag and the one before its close tag."""
+    text = text.removeprefix("\r").removeprefix("\n") if text.startswith("\r\n") else text.removeprefix("\n")
+    return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
+
+
+_UNCLOSED = "protocol_violation.channel_unclosed"
+_TEXT_OUTSIDE = "protocol_violation.text_outside_channels"
+_UNDECLARED = "protocol_violation.undeclared_channel"
+
+_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{MAX_NAME_CHARS - 1}}}")
+_TAG = re.compile(rf"<(/?)channel:({_NAME.pattern})>")
+_TAG_BEGINNING = re.compile(rf"</?(?:channel:(?:{_NAME.pattern})?|channel|channe|chann|chan|cha|ch|c)?")
+
+
+class _Quotes:
+    """Follows the quotes of JSON text: a quote after an odd number of backslashes changes nothing."""
+
+    __slots__ = ("_escaping", "inside")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.inside = False
+        self._escaping = False
+
+    def pass_over(self, text: str) -> None:
+        """Take note of text that is not empty."""
+        if self._escaping:
+            text = "\\" + text
+        if "\\" in text:
+            text = text.replace("\\\\", "")
+            self._escaping = text.endswith("\\")
+            text = text.replace('\\"', "")
+        else:
+            self._escaping = False
+        if text.count('"') % 2:
+            self.inside = not self.inside
+
+
+def _by_name(declared: Sequence[Channel]) -> dict[str, Channel]:
+    channels: dict[str, Channel] = {}
+    for channel in declared:
+        for name in (channel.name, *channel.aliases):
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"a channel name is a word of at most {MAX_NAME_CHARS} letters, got {name[:80]!r}")
+            if name in channels:
+                raise ValueError(f"each channel name is declared once, got {name!r} twice")
+            channels[name] = channel
+    return channels

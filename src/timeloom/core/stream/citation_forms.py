@@ -1,0 +1,79 @@
+"""How a citation is written: as a Markdown link, as an HTML mark, or as plain text."""
+
+import html
+import re
+import string
+from collections.abc import Sequence
+from typing import Final, Literal, assert_never
+from urllib.parse import quote
+
+import msgspec
+
+Format = Literal["markdown", "html", "text"]
+
+MAX_URL_CHARS: Final = 2_048
+"""Longest address that is linked. Smaller would lose real links; larger lets one row bloat every mention of it."""
+
+MAX_TITLE_CHARS: Final = 200
+"""Longest title that is shown; the rest is cut off. Smaller would hide what tells sources apart; larger bloats the text."""
+
+_WEB: Final = re.compile(r"https?://[^/?#]", re.IGNORECASE)
+_URL_SAFE: Final = "%/:?#[]@!$&()*+,;=~-._"
+_URL_ESCAPES: Final = str.maketrans({char: f"\\{char}" for char in "()[]*_~!"} | {"&": "&amp;"})
+_TITLE_ESCAPES: Final = str.maketrans(
+    {char: f"&#{ord(char)};" for char in set(string.punctuation) - set(",.-:;/?")} | {"&": "&amp;"}
+)
+
+
+class CitedSource(msgspec.Struct, frozen=True, gc=False):
+    """What a citation says of its source."""
+
+    sid: int
+    title: str = ""
+    url: str = ""
+
+
+def written(sources: Sequence[CitedSource], form: Format, *, link: bool) -> str:
+    """The citation of these sources, with links if there may be any."""
+    match form:
+        case "markdown":
+            return "".join(_markdown(source, link=link) for source in sources)
+        case "html":
+            marks = "".join(_html(source, link=link) for source in sources)
+            return f'<sup class="cite" data-sids="{",".join(str(source.sid) for source in sources)}">{marks}</sup>'
+        case "text":
+            return "".join(f"[{source.sid}]" for source in sources)
+        case _:
+            assert_never(form)
+
+
+def _markdown(source: CitedSource, *, link: bool) -> str:
+    label = rf"\[{source.sid}\]"
+    url = _linkable(source.url)
+    if not link or not url:
+        return label
+    # A bare destination: `<` and `>` could pair with what the text before left open.
+    title = _plain(source.title).translate(_TITLE_ESCAPES)
+    return f"[{label}]({url.translate(_URL_ESCAPES)}" + (f' "{title}")' if title else ")")
+
+
+def _html(source: CitedSource, *, link: bool) -> str:
+    label = f"[{source.sid}]"
+    url = _linkable(source.url)
+    if not link or not url:
+        return label
+    title = html.escape(_plain(source.title))
+    return f'<a href="{html.escape(url)}"' + (f' title="{title}"' if title else "") + f">{label}</a>"
+
+
+def _linkable(url: str) -> str:
+    """The address with everything percent-encoded that has no place in one; empty if it is none of the web."""
+    if len(url) > MAX_URL_CHARS or "\\" in url or not url.isprintable() or not _WEB.match(url):
+        return ""
+    return quote(url, safe=_URL_SAFE)
+
+
+def _plain(title: str) -> str:
+    """The title on one line, without what cannot be seen."""
+    visible = "".join(char if char.isprintable() else " " for char in title[: 2 * MAX_TITLE_CHARS])
+    return " ".join(visible.split())[:MAX_TITLE_CHARS].rstrip()

@@ -1,0 +1,142 @@
+"""Citations: `[[S:1]]` in a stream of text becomes a mark that names, and links to, its source.
+
+Tokens count only where the format shows them as text; everything else passes through byte for byte. The text that comes out
+does not depend on how the text that goes in was cut into pieces.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol, assert_never
+
+from timeloom.core.codes import CodedError
+from timeloom.core.stream.citation_forms import CitedSource, Format, written
+from timeloom.core.stream.citation_tokens import TOKEN, Citation, CitationFinder, TextFinder, unfinished
+from timeloom.core.stream.html_citations import HtmlFinder
+from timeloom.core.stream.markdown_citations import MarkdownFinder
+
+MAX_UNKNOWN: Final = 1_000
+"""Most unknown ids that are reported. Smaller could hide a mistake; larger lets a hostile text fill the report."""
+
+
+class SourceLike(Protocol):
+    """A row of the sources pool, as far as a citation needs it."""
+
+    @property
+    def sid(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+
+
+class CitationRewriter:
+    """Rewrites the citations of one text that comes in pieces."""
+
+    def __init__(self, rows: Iterable[SourceLike | Mapping[str, object]], format: Format = "markdown") -> None:
+        self._sources = {source.sid: source for source in map(_source, rows)}
+        self._format: Format = format
+        self._finder = _finder(format)
+        self._citations: deque[Citation] = deque()
+        self._pieces: list[str] = []
+        self._offset = 0
+        self._blocked_at = -1
+        self._before = ""
+        self._used: dict[int, None] = {}
+        self._unknown: dict[int, None] = {}
+
+    @property
+    def sources_used(self) -> tuple[int, ...]:
+        """The known source ids that were cited so far, in the order of their first use."""
+        return tuple(self._used)
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """The source ids that were cited so far and are in no row, in the order of their first use."""
+        return tuple(self._unknown)
+
+    def feed(self, text: str) -> str:
+        """The text that can be shown now; what may still become a citation, or may not, is held back."""
+        self._pieces.append(text)
+        self._citations += self._finder.feed(text)
+        if self._finder.settled <= self._blocked_at:
+            return ""
+        return self._drain(final=False)
+
+    def close(self) -> str:
+        """The rest of the text."""
+        self._citations += self._finder.close()
+        return self._drain(final=True)
+
+    def _drain(self, *, final: bool) -> str:
+        text = "".join(self._pieces)
+        out: list[str] = []
+        done = 0
+        while self._citations:
+            citation = self._citations.popleft()
+            start, end = citation.start - self._offset, citation.end - self._offset
+            out += self._passed(text[done:start]), self._written(citation, text[start:end])
+            done = end
+        stop = len(text) if final else self._stop(text, done)
+        out.append(self._passed(text[done:stop]))
+        self._pieces = [text[stop:]]
+        self._offset += stop
+        return "".join(out)
+
+    def _stop(self, text: str, done: int) -> int:
+        """Where the first token stands of which it is not known whether it is a citation."""
+        token = TOKEN.search(text, max(done, self._finder.settled - self._offset))
+        if token is None:
+            self._blocked_at = -1
+            return unfinished(text)
+        self._blocked_at = self._offset + token.start()
+        return token.start()
+
+    def _passed(self, text: str) -> str:
+        self._before = text[-1:] or self._before
+        return text
+
+    def _written(self, citation: Citation, token: str) -> str:
+        known = [self._sources[sid] for sid in citation.sids if sid in self._sources]
+        unknown = [sid for sid in citation.sids if sid not in self._sources]
+        self._used.update(dict.fromkeys(source.sid for source in known))
+        self._unknown.update(dict.fromkeys(unknown[: MAX_UNKNOWN - len(self._unknown)]))
+        if not known:
+            return self._passed(token)
+        mark = written(known, self._format, link=not citation.in_link)
+        if self._format == "markdown" and self._before in ("!", "]"):
+            # `!` would make an image of the link, and a bracketed text before it would lose its own link.
+            mark = " " + mark
+        self._before = ""
+        return mark + (f"[[S:{','.join(map(str, unknown))}]]" if unknown else "")
+
+
+def find_citations(markdown: str) -> list[Citation]:
+    """The citations of a Markdown text, known or not, in order."""
+    finder = MarkdownFinder()
+    return finder.feed(markdown) + finder.close()
+
+
+def sources_used(markdown: str) -> tuple[int, ...]:
+    """The source ids that a Markdown text cites, known or not, in the order of their first use."""
+    return tuple(dict.fromkeys(sid for citation in find_citations(markdown) for sid in citation.sids))
+
+
+def _finder(form: Format) -> CitationFinder:
+    match form:
+        case "markdown":
+            return MarkdownFinder()
+        case "html":
+            return HtmlFinder()
+        case "text":
+            return TextFinder()
+        case _:
+            assert_never(form)
+
+
+def _source(row: SourceLike | Mapping[str, object]) -> CitedSource:
+    if not isinstance(row, Mapping):
+        return CitedSource(row.sid, row.title, row.url)
+    sid, title, url = row.get("sid"), row.get("title"), row.get("url")
+    if not isinstance(sid, int):
+        raise CodedError("source_malformed", f"a source row has a whole number as its 'sid', got {sid!r:.40}")
+    return CitedSource(sid, title if isinstance(title, str) else "", url if isinstance(url, str) else "")

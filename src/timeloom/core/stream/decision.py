@@ -1,0 +1,250 @@
+"""The decision of a round: the typed value of what the model wrote in the decision channel."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.stream.json_scan import FieldEvent, FieldScanner
+from timeloom.core.stream.scalars import mended
+
+STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
+"""The strings of a decision that can be shown while they are being written."""
+
+MAX_DECISION_CHARS: Final = 4_000_000
+"""Longest decision read. Smaller refuses files that fit in one reply; larger lets one reply fill memory."""
+
+_T = TypeVar("_T")
+
+SHAPE: Final = (
+    '{"action": "call_tool | complete | exit", "notes": "", "tool_call": {"tool_id": "", "params": {}}, '
+    '"final_answer": "", "suggested_followups": []}'
+)
+"""The decision as the model is asked to write it."""
+
+
+class CallTool(msgspec.Struct, frozen=True, tag_field="action", tag="call_tool"):
+    """Call this tool; `params` is the JSON object as the model wrote it."""
+
+    tool_id: str
+    params: str
+    notes: str = ""
+    ignored: tuple[str, ...] = ()
+
+
+class Complete(msgspec.Struct, frozen=True, tag_field="action", tag="complete"):
+    """End the turn with this answer."""
+
+    final_answer: str
+    suggested_followups: tuple[str, ...] = ()
+    notes: str = ""
+    ignored: tuple[str, ...] = ()
+
+
+class Exit(msgspec.Struct, frozen=True, tag_field="action", tag="exit"):
+    """End the turn without having done what was asked; an answer may say why."""
+
+    final_answer: str = ""
+    suggested_followups: tuple[str, ...] = ()
+    notes: str = ""
+    ignored: tuple[str, ...] = ()
+
+
+Decision = CallTool | Complete | Exit
+"""What the model decided; `ignored` names the fields it wrote that have no meaning there."""
+
+
+class DecisionError(CodedError):
+    """What was written is no decision; the message says what is wrong, where, and what is expected."""
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(
+            "protocol_violation.decision_malformed",
+            f"The decision is malformed: {wrong}. Expected one JSON object of this shape: {SHAPE}",
+        )
+
+
+def parse_decision(text: str) -> Decision:
+    """The decision that is the whole of this text, but for white space and a Markdown fence around it."""
+    if len(text) > MAX_DECISION_CHARS:
+        raise DecisionError(f"it has {len(text)} characters, more than {MAX_DECISION_CHARS}")
+    text = mended(text)
+    start, end = _span(text)
+    _check_structure(text, start, end)
+    return _decision(_fields(text[start:end]))
+
+
+class DecisionStream:
+    """Gives the strings of a decision while it is being written, as `parse_decision` finds them in the end."""
+
+    __slots__ = ("_opening", "_scanner")
+
+    def __init__(self, fields: Iterable[str] = STREAMED_FIELDS) -> None:
+        self._scanner = FieldScanner(fields)
+        self._opening: str | None = ""  # what came before the object, without white space; None once it has begun
+
+    def feed(self, text: str) -> list[FieldEvent]:
+        """The events of the next piece of text, none once it cannot be a decision any more."""
+        if self._opening is None:
+            return self._scanner.feed(text)
+        brace = text.find("{")
+        before = text if brace < 0 else text[:brace]
+        self._opening = (self._opening + _squeezed(before))[: _LONGEST_OPENING + 1]
+        if brace < 0:
+            return []
+        if self._opening not in _OPENINGS:
+            self._opening = "{"  # is in no opening, so nothing can begin any more
+            return []
+        self._opening = None
+        return self._scanner.feed(text[brace:])
+
+
+_OPENINGS: Final = ("", "```", "```json")
+_LONGEST_OPENING: Final = max(map(len, _OPENINGS))
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).lower()
+
+
+def _span(text: str) -> tuple[int, int]:
+    """Where the object begins and the last character that may belong to it ends."""
+    start = text.find("{")
+    opening = _squeezed(text[:start] if start >= 0 else text)
+    if start < 0:
+        raise DecisionError("it is empty" if not opening else f"there is no JSON object in it, it begins {text[:40]!r}")
+    if opening not in _OPENINGS:
+        raise DecisionError(f"text stands before the JSON object, it begins {text.lstrip()[:40]!r}")
+    end = len(text.rstrip())
+    if opening and text.endswith("```", start, end):
+        end = len(text[: end - 3].rstrip())
+    return start, end
+
+
+def _check_structure(text: str, start: int, end: int) -> None:
+    """Refuses what is not one JSON object, what nests too deep, and a field that stands twice."""
+    scanner = FieldScanner(STREAMED_FIELDS)
+    scanner.feed(text[start:end])
+    if scanner.problem is not None:
+        raise DecisionError(f"{_place(text, start + scanner.problem.at)}, {scanner.problem.what}")
+    if scanner.end is None:
+        raise DecisionError(f"{_place(text, end)}, the text ends before the object is closed")
+    if start + scanner.end < end:
+        place = _place(text, start + scanner.end)
+        raise DecisionError(f"{place}, more text follows the object; one channel holds one decision")
+
+
+def _place(text: str, at: int) -> str:
+    line_start = text.rfind("\n", 0, at) + 1
+    return f"at line {text.count(chr(10), 0, at) + 1}, column {at - line_start + 1}"
+
+
+def _fields(document: str) -> Mapping[str, msgspec.Raw]:
+    data = _without_lone_surrogates(document).encode()
+    try:
+        msgspec.json.decode(data)  # reads every value, which the next line does not
+        return _OBJECT.decode(data)
+    except msgspec.DecodeError as error:  # the grammar was checked before: this is a number that no type holds
+        raise DecisionError(str(error)) from None
+
+
+def _without_lone_surrogates(document: str) -> str:
+    """The JSON text of the same length in which every lone surrogate escape is the escape of U+FFFD."""
+    if not _SURROGATE.search(document):
+        return document
+    return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], document)
+
+
+_SURROGATE = re.compile(r"\\u[Dd][89A-Fa-f]")
+_ESCAPE = re.compile(
+    r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|.)", re.DOTALL
+)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _decision(fields: Mapping[str, msgspec.Raw]) -> Decision:
+    notes = _text(fields, "notes")
+    action = _text(fields, "action")
+    match action:
+        case "call_tool":
+            call = _tool_call(fields)
+            ignored = [*_unknown(fields, _FIELDS), *_filled(fields, "final_answer", "suggested_followups")]
+            ignored += [f"tool_call.{name}" for name in _unknown(call, ("tool_id", "params"))]
+            return CallTool(_tool_id(call), _params(call), notes, tuple(ignored))
+        case "complete" | "exit":
+            answer = _text(fields, "final_answer")
+            followups = _followups(fields)
+            ignored = (*_unknown(fields, _FIELDS), *_filled(fields, "tool_call"))
+            if action == "exit":
+                return Exit(answer, followups, notes, ignored)
+            if not answer.strip():
+                raise DecisionError("the action is `complete` and `final_answer` is empty; write the answer there")
+            return Complete(answer, followups, notes, ignored)
+        case _:
+            got = f"got {action[:40]!r}" if action else "it is missing or empty"
+            raise DecisionError(f"`action` must be `call_tool`, `complete` or `exit`, {got}")
+
+
+_FIELDS: Final = ("action", "notes", "tool_call", "final_answer", "suggested_followups")
+_MAX_IGNORED: Final = 20
+
+_TEXT: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
+_TEXTS: msgspec.json.Decoder[tuple[str, ...] | None] = msgspec.json.Decoder(tuple[str, ...] | None)
+_MAYBE_OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw] | None] = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+
+
+def _text(fields: Mapping[str, msgspec.Raw], name: str) -> str:
+    return _read(fields, name, _TEXT) or ""
+
+
+def _followups(fields: Mapping[str, msgspec.Raw]) -> tuple[str, ...]:
+    return tuple(text for text in _read(fields, "suggested_followups", _TEXTS) or () if text.strip())
+
+
+def _tool_call(fields: Mapping[str, msgspec.Raw]) -> Mapping[str, msgspec.Raw]:
+    call = _read(fields, "tool_call", _MAYBE_OBJECT)
+    if not call:
+        raise DecisionError("the action is `call_tool` and `tool_call` is missing or empty")
+    return call
+
+
+def _tool_id(call: Mapping[str, msgspec.Raw]) -> str:
+    tool_id = _read(call, "tool_id", _TEXT, inside="tool_call.")
+    if not tool_id or not tool_id.strip():
+        raise DecisionError("the action is `call_tool` and `tool_call.tool_id` is missing or empty")
+    return tool_id
+
+
+def _params(call: Mapping[str, msgspec.Raw]) -> str:
+    if _read(call, "params", _MAYBE_OBJECT, inside="tool_call.") is None:
+        return "{}"
+    return bytes(call["params"]).decode()
+
+
+def _read(
+    fields: Mapping[str, msgspec.Raw], name: str, decoder: msgspec.json.Decoder[_T], inside: str = ""
+) -> _T | None:
+    """The value of a field; None if it is missing, as if it were null."""
+    if name not in fields:
+        return None
+    try:
+        return decoder.decode(fields[name])
+    except msgspec.ValidationError as error:
+        raise DecisionError(f"the field `{inside}{name}` has the wrong type: {error}") from None
+
+
+def _unknown(fields: Mapping[str, msgspec.Raw], known: Iterable[str]) -> list[str]:
+    return [name[:60] for name in fields if name not in known][:_MAX_IGNORED]
+
+
+def _filled(fields: Mapping[str, msgspec.Raw], *names: str) -> list[str]:
+    """Those of the names whose field says something; the empty values of the shape say nothing."""
+    return [name for name in names if name in fields and _says_something(fields[name])]
+
+
+def _says_something(raw: msgspec.Raw) -> bool:
+    if bytes(raw).startswith(b"{"):
+        return any(msgspec.json.decode(value) for value in _OBJECT.decode(raw).values())
+    return bool(msgspec.json.decode(raw))

@@ -1,0 +1,222 @@
+"""The parts of CommonMark that are more than one character and less than a block: tags, link targets, definitions.
+
+Every reader here gets a window on a text that may still grow. It answers where its construct ends, `NO` if there is none,
+or `MORE` if the text that is there does not decide it.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+NO: Final = -1
+MORE: Final = -2
+
+MAX_LABEL_CHARS: Final = 999
+"""Longest label of a link reference, as CommonMark has it."""
+
+_MAX_PARENS: Final = 32
+"""Deepest nesting of parentheses in a link destination, as in the reference implementations."""
+
+_SPACE: Final = r"[ \t\n]"
+_TAG_NAME: Final = r"[A-Za-z][A-Za-z0-9\-]*+"
+_ATTRIBUTE: Final = (
+    rf"{_SPACE}++[A-Za-z_:][A-Za-z0-9_.:\-]*+"
+    rf"(?:{_SPACE}*+={_SPACE}*+(?:[^\x00-\x20\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?+"
+)
+TAG: Final = re.compile(rf"<(?:{_TAG_NAME}(?:{_ATTRIBUTE})*+{_SPACE}*+/?>|/{_TAG_NAME}{_SPACE}*+>)")
+"""One complete open or closing tag."""
+
+_TAG_SO_FAR: Final = re.compile(
+    rf"<(?:/?|/{_TAG_NAME}{_SPACE}*+|"
+    rf"{_TAG_NAME}(?:{_ATTRIBUTE})*+{_SPACE}*+(?:/|={_SPACE}*+(?:'[^']*+|\"[^\"]*+)?+)?+)\Z"
+)
+_HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
+_MAILBOX: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~\-]"
+_AUTOLINK: Final = re.compile(
+    rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{1,31}}+:[^\x00-\x20<>]*+|{_MAILBOX}++@{_HOST}(?:\.{_HOST})*+)>"
+)
+_AUTOLINK_SO_FAR: Final = re.compile(
+    rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{0,31}}+(?::[^\x00-\x20<>]*+)?|{_MAILBOX}++(?:@[A-Za-z0-9.\-]*+)?)\Z"
+)
+_CDATA: Final = "<![CDATA["
+_LABEL: Final = re.compile(r"\[(?:[^\\\[\]]|\\.)*+\]", re.DOTALL)
+_LABEL_SO_FAR: Final = re.compile(r"\[(?:[^\\\[\]]|\\.)*+\\?\Z", re.DOTALL)
+_ANGLED: Final = re.compile(r"<(?:[^<>\\\n]|\\[^\n])*+>")
+_ANGLED_SO_FAR: Final = re.compile(r"<(?:[^<>\\\n]|\\[^\n])*+\\?\Z")
+_PLAIN: Final = re.compile(r"(?:[^\x00-\x20\x7f()\\]|\\(?![!-/:-@\[-`{-~])|\\[!-/:-@\[-`{-~])*+")
+_SPACES: Final = re.compile(r"[ \t\n]*+")
+_BLANKS: Final = re.compile(r"[ \t]*+")
+_TITLES: Final = {
+    '"': (re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL), re.compile(r'"(?:[^"\\]|\\.)*+\\?\Z', re.DOTALL)),
+    "'": (re.compile(r"'(?:[^'\\]|\\.)*+'", re.DOTALL), re.compile(r"'(?:[^'\\]|\\.)*+\\?\Z", re.DOTALL)),
+    "(": (re.compile(r"\((?:[^()\\]|\\.)*+\)", re.DOTALL), re.compile(r"\((?:[^()\\]|\\.)*+\\?\Z", re.DOTALL)),
+}
+
+
+class Window(msgspec.Struct, frozen=True, gc=False):
+    """A text that is looked at up to `end`; `more` says that what lies there is not yet known."""
+
+    text: str
+    end: int
+    more: bool
+
+    def at(self, position: int) -> str:
+        """The character there, empty at the end."""
+        return self.text[position] if position < self.end else ""
+
+    @property
+    def ran_out(self) -> int:
+        """The answer of a reader that got to the end."""
+        return MORE if self.more else NO
+
+    def read(self, whole: re.Pattern[str], so_far: re.Pattern[str], position: int) -> int:
+        """Where a match of the pattern ends, by the pattern of its beginnings."""
+        found = whole.match(self.text, position, self.end)
+        if found:
+            return found.end()
+        return MORE if self.more and so_far.match(self.text, position, self.end) else NO
+
+
+class Terminators:
+    """Looks for the ends of comments and their like, and never twice through the same text."""
+
+    def __init__(self) -> None:
+        self._clear: dict[str, int] = {}
+
+    def after(self, window: Window, terminator: str, position: int, origin: int) -> int:
+        """Where the next terminator ends; `origin` is how much of the text was dropped before the window's."""
+        start = max(position, self._clear.get(terminator, 0) - origin)
+        found = window.text.find(terminator, start, window.end)
+        clear = found if found >= 0 else max(start, window.end - len(terminator) + 1)
+        self._clear[terminator] = clear + origin
+        return found + len(terminator) if found >= 0 else window.ran_out
+
+
+def angle(window: Window, position: int, terminators: Terminators, origin: int) -> int:
+    """Where the autolink, tag, comment or their like that begins with the `<` there ends."""
+    text = window.text
+    following = window.at(position + 1)
+    if following == "":
+        return window.ran_out
+    if following == "?":
+        return terminators.after(window, "?>", position + 2, origin)
+    if following == "!":
+        return _declared(window, position, terminators, origin)
+    link = window.read(_AUTOLINK, _AUTOLINK_SO_FAR, position)
+    tag = window.read(TAG, _TAG_SO_FAR, position) if following == "/" or text[position + 1].isalpha() else NO
+    return max(link, tag) if link >= 0 or tag >= 0 else min(link, tag)
+
+
+def inline_target(window: Window, position: int) -> int:
+    """Where the `(destination "title")` that begins there ends."""
+    position = _skip(_SPACES, window, position + 1)
+    position = _destination(window, position)
+    if position < 0:
+        return position
+    gap = _skip(_SPACES, window, position)
+    if gap > position and window.at(gap) in _TITLES and gap < window.end:
+        gap = _title(window, gap)
+        if gap < 0:
+            return gap
+        gap = _skip(_SPACES, window, gap)
+    if gap >= window.end:
+        return window.ran_out
+    return gap + 1 if window.text[gap] == ")" else NO
+
+
+def label(window: Window, position: int) -> int:
+    """Where the `[label]` that begins there ends."""
+    end = window.read(_LABEL, _LABEL_SO_FAR, position)
+    length = (window.end if end == MORE else end) - position - 2
+    return NO if length > MAX_LABEL_CHARS else end
+
+
+def normal_label(text: str) -> str:
+    """The label as definitions and uses of it are compared."""
+    return " ".join(text.casefold().split())
+
+
+def definition(window: Window, position: int) -> int:
+    """Where the link reference definition that begins there ends, without the end of its last line."""
+    end = label(window, position)
+    if end < 0:
+        return end
+    if not normal_label(window.text[position + 1 : end - 1]):
+        return NO
+    if end >= window.end:
+        return window.ran_out
+    if window.text[end] != ":":
+        return NO
+    start = _skip(_SPACES, window, end + 1)
+    if start >= window.end:
+        return window.ran_out
+    end = _destination(window, start)
+    return end if end < 0 else _definition_title(window, start, end)
+
+
+def _definition_title(window: Window, start: int, end: int) -> int:
+    if end == start:
+        return NO
+    gap = _skip(_BLANKS, window, end)
+    if gap >= window.end and window.more:
+        return MORE
+    line_end = gap if window.at(gap) in ("", "\n") else NO
+    start = _skip(_SPACES, window, end)
+    if start == end or start >= window.end:
+        return MORE if window.more and start > end else line_end
+    if window.text[start] not in _TITLES:
+        return line_end
+    end = _title(window, start)
+    if end < 0:
+        return line_end if end == NO else end
+    end = _skip(_BLANKS, window, end)
+    if end >= window.end and window.more:
+        return MORE
+    return end if window.at(end) in ("", "\n") else line_end
+
+
+def _declared(window: Window, position: int, terminators: Terminators, origin: int) -> int:
+    head = window.text[position : min(position + len(_CDATA), window.end)]
+    if head.startswith(("<!-->", "<!--->")):
+        return position + head.index(">") + 1
+    if head.startswith("<!--"):
+        # A `-->` cannot share dashes with the opening, but "<!--" and "<!---" may still become the short forms above.
+        if window.more and head in ("<!--", "<!---"):
+            return MORE
+        return terminators.after(window, "-->", position + len("<!--"), origin)
+    if head == _CDATA:
+        return terminators.after(window, "]]>", position + len(_CDATA), origin)
+    if head[2:3].isascii() and head[2:3].isalpha():
+        return terminators.after(window, ">", position + 3, origin)
+    return MORE if window.more and (head == "<!-" or _CDATA.startswith(head)) else NO
+
+
+def _destination(window: Window, position: int) -> int:
+    if window.at(position) == "<":
+        return window.read(_ANGLED, _ANGLED_SO_FAR, position)
+    depth = 0
+    while True:
+        position = _skip(_PLAIN, window, position)
+        match window.at(position):
+            case "(":
+                depth += 1
+            case ")" if depth:
+                depth -= 1
+            case "" if window.more:
+                return MORE
+            case _:
+                return position if not depth else NO
+        if depth > _MAX_PARENS:
+            return NO
+        position += 1
+
+
+def _title(window: Window, position: int) -> int:
+    whole, so_far = _TITLES[window.text[position]]
+    return window.read(whole, so_far, position)
+
+
+def _skip(pattern: re.Pattern[str], window: Window, position: int) -> int:
+    found = pattern.match(window.text, position, window.end)
+    return found.end() if found else position

@@ -1,0 +1,1 @@
+"""Views: pure folds over the timeline, each kept up to date one entry at a time."""

@@ -1,0 +1,83 @@
+"""Tool calls and what belongs to each: notes, code, notices, receipts and content."""
+
+import msgspec
+
+from timeloom.core.blocks import (
+    ApprovalDecided,
+    Notes,
+    Notice,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    ToolCall,
+    ToolCode,
+)
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.timeline import Entry
+
+
+class Call(msgspec.Struct):
+    """One call: the seqs of its parts; no receipt means that nobody knows whether it ran."""
+
+    tool_call_id: CallId
+    tool_id: str = ""
+    call_seq: int | None = None
+    notes_seq: int | None = None
+    code_seq: int | None = None
+    notice_seqs: list[int] = []
+    receipt_seqs: list[int] = []
+    content_seqs: list[int] = []
+    failed: bool = False
+    approved: bool | None = None
+
+
+class CallsView(msgspec.Struct):
+    """All calls by turn and call id, in the order they were first heard of, and those without a receipt."""
+
+    calls: dict[str, Call] = {}
+    open: dict[str, int] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        match entry.block:
+            case ToolCall(tool_call_id=call_id, tool_id=tool_id):
+                call = self._call(entry, call_id)
+                call.tool_id, call.call_seq = tool_id, entry.seq
+                if not call.receipt_seqs:
+                    self.open[_key(entry.turn_id, call_id)] = entry.seq
+            case Notes(tool_call_id=call_id):
+                self._call(entry, call_id).notes_seq = entry.seq
+            case ToolCode(tool_call_id=call_id):
+                self._call(entry, call_id).code_seq = entry.seq
+            case Notice(tool_call_id=call_id) if call_id:
+                self._call(entry, call_id).notice_seqs.append(entry.seq)
+            case ResultDigest() | ResultStatus() | ResultContent() as result:
+                self._add_result(entry, result)
+            case ApprovalDecided(tool_call_id=call_id, approved=approved):
+                self._call(entry, call_id).approved = approved
+            case _:
+                pass
+
+    def get(self, turn: TurnId, call_id: CallId) -> Call | None:
+        """The call of that turn, if anything of it was heard."""
+        return self.calls.get(_key(turn, call_id))
+
+    def _add_result(self, entry: Entry, result: ResultDigest | ResultStatus | ResultContent) -> None:
+        call = self._call(entry, result.tool_call_id)
+        if isinstance(result, ResultContent):
+            call.content_seqs.append(entry.seq)
+            return
+        error = result.error if isinstance(result, ResultStatus) else result.digest.error
+        call.failed = call.failed or error is not None
+        call.receipt_seqs.append(entry.seq)
+        self.open.pop(_key(entry.turn_id, result.tool_call_id), None)
+
+    def _call(self, entry: Entry, call_id: CallId) -> Call:
+        key = _key(entry.turn_id, call_id)
+        if key not in self.calls:
+            self.calls[key] = Call(call_id)
+        return self.calls[key]
+
+
+def _key(turn: TurnId, call_id: CallId) -> str:
+    return f"{turn}.{call_id}"

@@ -1,0 +1,31 @@
+"""The sources pool as the log has it, and where each source was used."""
+
+import msgspec
+from msgspec import field
+
+from timeloom.core.blocks import Completion, ResultDigest, SourcesAdded
+from timeloom.core.sources import SourcesPool
+from timeloom.core.timeline import Entry
+
+
+class SourcesView(msgspec.Struct):
+    """The pool, and for each sid the entries that say they used it."""
+
+    pool: SourcesPool = field(default_factory=SourcesPool)
+    used_at: dict[int, list[int]] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        match entry.block:
+            case SourcesAdded(rows=rows):
+                self.pool.add_rows(rows)
+            case Completion(sources_used=sids):
+                self._use(sids, entry.seq)
+            case ResultDigest(digest=digest):
+                self._use(digest.sources_used, entry.seq)
+            case _:
+                pass
+
+    def _use(self, sids: tuple[int, ...], seq: int) -> None:
+        for sid in dict.fromkeys(sids):
+            self.used_at.setdefault(sid, []).append(seq)

@@ -1,0 +1,54 @@
+"""What was spent: model calls, tokens, money, rounds and tool calls, in all and per turn."""
+
+import msgspec
+
+from timeloom.core.blocks import ModelAnswered, RoundStarted, ToolCall
+from timeloom.core.ids import TurnId
+from timeloom.core.timeline import Entry
+
+
+class Spend(msgspec.Struct):
+    """Sums over some part of a conversation."""
+
+    model_calls: int = 0
+    tool_calls: int = 0
+    rounds: int = 0
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        match entry.block:
+            case ModelAnswered(usage=usage):
+                self.model_calls += 1
+                self.input_tokens += usage.input_tokens
+                self.cache_read_tokens += usage.cache_read_tokens
+                self.cache_write_tokens += usage.cache_write_tokens
+                self.output_tokens += usage.output_tokens
+                self.cost_nano_usd += usage.cost_nano_usd
+            case ToolCall():
+                self.tool_calls += 1
+            case RoundStarted():
+                self.rounds += 1
+            case _:
+                pass
+
+
+class SpendView(msgspec.Struct):
+    """The spend of the whole conversation, of each turn and of each model."""
+
+    total: Spend = msgspec.field(default_factory=Spend)
+    by_turn: dict[TurnId, Spend] = {}
+    by_model: dict[str, Spend] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        if not isinstance(entry.block, ModelAnswered | ToolCall | RoundStarted):
+            return
+        self.total.add(entry)
+        self.by_turn.setdefault(entry.turn_id, Spend()).add(entry)
+        if isinstance(entry.block, ModelAnswered):
+            self.by_model.setdefault(entry.block.model, Spend()).add(entry)

@@ -1,0 +1,168 @@
+"""The turn index: one row for everything in a turn that can be read again, made on demand from its entries."""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Attachment,
+    AttachmentMeta,
+    Completion,
+    ContentBlock,
+    Digest,
+    ExternalEvent,
+    Followup,
+    ModelAnswered,
+    ModelCalled,
+    Note,
+    Notes,
+    Notice,
+    PlanAcknowledged,
+    PlanRecorded,
+    RangeSummary,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    SourcesAdded,
+    Steer,
+    Thinking,
+    ToolCall,
+    ToolCode,
+    UserPrompt,
+    WorkingSummary,
+)
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import TurnIndexPath, select
+from timeloom.core.payload import BlobRef, Text
+from timeloom.core.timeline import Entry
+
+RowKind = Literal["summary", "message", "event", "tool", "artifact", "source", "plan", "note", "model", "other"]
+
+HINT_CHARS: Final = 120
+"""Longest hint of a row. Longer hints make the index of a busy turn too large to read in one go."""
+
+MAX_ROWS: Final = 500
+"""Most rows of one index; a turn with more says how many were left out."""
+
+
+_KINDS: Final = MappingProxyType[type[AnyBlock], RowKind](
+    {
+        WorkingSummary: "summary",
+        RangeSummary: "summary",
+        UserPrompt: "message",
+        Completion: "message",
+        Followup: "event",
+        Steer: "event",
+        ExternalEvent: "event",
+        ToolCall: "tool",
+        ToolCode: "tool",
+        ResultStatus: "tool",
+        Notice: "tool",
+        ResultDigest: "artifact",
+        ResultContent: "artifact",
+        AttachmentMeta: "artifact",
+        Attachment: "artifact",
+        SourcesAdded: "source",
+        PlanRecorded: "plan",
+        PlanAcknowledged: "plan",
+        Note: "note",
+        Notes: "note",
+        Thinking: "note",
+        ModelCalled: "model",
+        ModelAnswered: "model",
+    }
+)
+
+
+class IndexRow(msgspec.Struct, frozen=True):
+    """One thing that can be read again: what it is, its path, the tool it came from, and a hint of what it says."""
+
+    kind: RowKind
+    path: str
+    hint: str
+    tool_id: str = ""
+
+
+class TurnIndex(msgspec.Struct, frozen=True):
+    """What a turn holds, in the order it happened; `left_out` counts the rows beyond the cap."""
+
+    turn_id: TurnId
+    rows: tuple[IndexRow, ...]
+    left_out: int = 0
+
+    @property
+    def path(self) -> str:
+        """Where the index itself is read."""
+        return str(TurnIndexPath(self.turn_id))
+
+
+def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
+    """The index of the turn whose entries these are; the newest row of a path counts."""
+    rows: dict[str, IndexRow] = {}
+    tools: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry.block, ToolCall):
+            tools[entry.block.tool_call_id] = entry.block.tool_id
+        if row := _row(entry, tools):
+            rows[row.path] = row
+    kept = tuple(rows.values())[:MAX_ROWS]
+    return TurnIndex(turn, kept, len(rows) - len(kept))
+
+
+def hint(text: Text) -> str:
+    """The start of the text on one line, bounded; for stored text its size."""
+    if isinstance(text, BlobRef):
+        return f"({text.size_bytes} bytes)"
+    words = " ".join(text[: HINT_CHARS * 4].split())
+    return words if len(words) <= HINT_CHARS else words[: HINT_CHARS - 1] + "…"
+
+
+def _row(entry: Entry, tools: dict[str, str]) -> IndexRow | None:
+    block = entry.block
+    path = _path(entry)
+    if not path:
+        return None
+    tool_id = tools.get(getattr(block, "tool_call_id", None) or "", "")
+    return IndexRow(_KINDS.get(type(block), "other"), path, hint(_said(block)), tool_id)
+
+
+def _path(entry: Entry) -> str:
+    match entry.block:
+        case ResultDigest(digest=digest):
+            return digest.artifact_path
+        case SourcesAdded(rows=rows):
+            return str(select(row.sid for row in rows))
+        case _:
+            return entry.path
+
+
+def _said(block: AnyBlock) -> Text:
+    match block:
+        case ResultDigest(digest=digest):
+            return _digest_words(digest)
+        case AttachmentMeta(digest=digest, summary=summary):
+            return summary or _digest_words(digest)
+        case ContentBlock(text=text, mime=mime):
+            return mime if text is None else text
+        case ToolCall(params=params):
+            return params
+        case SourcesAdded(rows=rows):
+            return ", ".join(row.title or row.url for row in rows[:8])
+        case PlanRecorded(snapshot=snapshot):
+            return f"{snapshot.state}: {'; '.join(snapshot.steps)}"
+        case ModelCalled(model=model):
+            return model
+        case ModelAnswered(model=model, stop_reason=stop_reason):
+            return f"{model} {stop_reason}"
+        case _:
+            return getattr(block, "text", block.type_name)
+
+
+def _digest_words(digest: Digest) -> str:
+    if digest.error:
+        return f"{digest.error.code}: {digest.error.message}"
+    size = "" if digest.size_bytes is None else f"{digest.size_bytes} bytes"
+    return " ".join(word for word in (digest.kind or "", digest.mime, size) if word)

@@ -1,0 +1,67 @@
+"""All views of one conversation, folded together, one entry at a time."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import field
+
+from timeloom.core.timeline import Entry, EntryError
+from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.calls import CallsView
+from timeloom.core.view.conversation import ConversationView
+from timeloom.core.view.cuts import CutsView
+from timeloom.core.view.paths import PathsView
+from timeloom.core.view.plans import PlansView
+from timeloom.core.view.sources import SourcesView
+from timeloom.core.view.spend import SpendView
+from timeloom.core.view.turns import TurnsView
+from timeloom.core.view.visible import VisibleView
+
+VIEWS_VERSION: Final = "1"
+"""The version of the folds. A snapshot of another version is folded anew, so every change of a fold changes this;
+a golden test notices when it was forgotten."""
+
+
+class Views(msgspec.Struct):
+    """Everything the program knows of a conversation up to `tail`; it is a fold over the log and nothing else.
+
+    Adding an entry costs the same however long the conversation is. The value encodes with msgspec, which is how
+    snapshots are made.
+    """
+
+    tail: int = 0
+    conversation: ConversationView = field(default_factory=ConversationView)
+    paths: PathsView = field(default_factory=PathsView)
+    visible: VisibleView = field(default_factory=VisibleView)
+    turns: TurnsView = field(default_factory=TurnsView)
+    calls: CallsView = field(default_factory=CallsView)
+    cuts: CutsView = field(default_factory=CutsView)
+    artifacts: ArtifactsView = field(default_factory=ArtifactsView)
+    plans: PlansView = field(default_factory=PlansView)
+    sources: SourcesView = field(default_factory=SourcesView)
+    spend: SpendView = field(default_factory=SpendView)
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the entry after the tail."""
+        if entry.seq != self.tail + 1:
+            raise EntryError(f"the entry after {self.tail} was expected, got {entry.seq}")
+        self.tail = entry.seq
+        self.conversation.add(entry)
+        self.paths.add(entry)
+        self.visible.add(entry)
+        self.turns.add(entry)
+        self.calls.add(entry)
+        self.cuts.add(entry)
+        self.artifacts.add(entry)
+        self.plans.add(entry)
+        self.sources.add(entry)
+        self.spend.add(entry)
+
+
+def fold(entries: Iterable[Entry], views: Views | None = None) -> Views:
+    """The views after these entries, starting from others or from nothing; the views given grow in place."""
+    views = views or Views()
+    for entry in entries:
+        views.add(entry)
+    return views

@@ -1,0 +1,1 @@
+"""Ports: the roles that adapters play for the runtime."""

@@ -1,0 +1,48 @@
+"""The store port: journal, reader, blobs and snapshots of one place, and the check of its health."""
+
+from typing import Protocol
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.ports.blobs import Blobs
+from timeloom.ports.journal import Journal
+from timeloom.ports.reader import Reader
+from timeloom.ports.snapshots import Snapshots
+
+
+class StoreError(CodedError):
+    """The store, or one conversation of it, cannot be opened, read or written; the message says what stays usable."""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something wrong with a store: a code of the registry, where, and a sentence that says what to do."""
+
+    code: str
+    message: str
+    conversation: ConversationId | None = None
+    seq: int | None = None
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What a check looked at and what it found."""
+
+    conversations: int
+    entries: int
+    blobs: int
+    findings: tuple[Finding, ...]
+    orphans: int = 0
+    """Payloads to which no entry refers: what an append left that never came to its end. They harm nothing."""
+
+
+class Store(Journal, Reader, Blobs, Snapshots, Protocol):
+    """All that a runtime needs of a place to keep conversations."""
+
+    async def verify(self) -> Verified:
+        """Reads everything and reports what is damaged, naming the conversation; changes nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Finishes what was accepted and lets go of files; a second close does nothing."""
+        ...

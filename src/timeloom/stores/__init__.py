@@ -1,0 +1,1 @@
+"""Stores: where conversations are kept."""

@@ -1,0 +1,154 @@
+"""A batch: the drafts of one append, checked and in the form in which every store keeps them."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from msgspec import Struct
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Completion,
+    ConversationStarted,
+    Followup,
+    Steer,
+    Titled,
+    UserPrompt,
+    WorkingSummary,
+)
+from timeloom.core.blocks.payloads import INLINE_BYTES, references, take_out
+from timeloom.core.ids import ConversationId, IdError, conversation_id
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Draft, Entry, EntryError, place
+from timeloom.wire.record import encode_record
+
+TITLE_CHARS: Final = 300
+"""Longest title that a list shows; the whole one stands on the timeline. Larger makes every page of a list heavy."""
+
+SEARCHED_CHARS: Final = 100_000
+"""How much of one text can be found by its words. Larger lets a pasted book cost more to index than to store."""
+
+ReadText = Callable[[BlobRef], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What an append adds: entries with their records, the payloads they refer to and the words to find them by."""
+
+    conversation: ConversationId
+    expected_tail: int
+    entries: tuple[Entry, ...]
+    records: tuple[bytes, ...]
+    payloads: dict[BlobRef, bytes]
+    """What came with the drafts; a reference that is not among them must be stored already."""
+
+    references: tuple[BlobRef, ...]
+    said: tuple[tuple[int, str], ...]
+    """Text that can be searched, with its seq."""
+
+    header: ConversationStarted | None
+    title: tuple[int, str] | None
+    """The newest title in the batch with its seq."""
+
+    @property
+    def tail(self) -> int:
+        """The seq of the last entry."""
+        return self.entries[-1].seq
+
+    @property
+    def last_ts(self) -> str:
+        """The time of the last entry."""
+        return self.entries[-1].ts
+
+
+def is_light(drafts: Sequence[Draft]) -> bool:
+    """Whether no draft can hold a payload: then making the batch is a matter of microseconds and needs no disk."""
+    return all(_is_light(draft.block) for draft in drafts)
+
+
+def make_batch(
+    conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], read_text: ReadText | None = None
+) -> Batch:
+    """The drafts as they will be stored after that tail; `read_text` finds the words of text stored before."""
+    _check(conversation, expected_tail, drafts)
+    entries: list[Entry] = []
+    payloads: dict[BlobRef, bytes] = {}
+    refs: dict[BlobRef, None] = {}
+    said: list[tuple[int, str]] = []
+    title: tuple[int, str] | None = None
+    for seq, draft in enumerate(drafts, expected_tail + 1):
+        stored, taken = _taken_out(draft.block)
+        payloads.update(taken)
+        refs.update(dict.fromkeys(references(stored)))
+        if isinstance(stored, Titled):
+            title = (seq, stored.text)
+        elif text := _said(draft.block, read_text):
+            said.append((seq, text[:SEARCHED_CHARS]))
+        entries.append(place(Draft(draft.turn_id, draft.ts, stored, draft.original), seq))
+    first = drafts[0].block
+    return Batch(
+        conversation=conversation,
+        expected_tail=expected_tail,
+        entries=tuple(entries),
+        records=tuple(encode_record(entry) for entry in entries),
+        payloads=payloads,
+        references=tuple(refs),
+        said=tuple(said),
+        header=first if isinstance(first, ConversationStarted) else None,
+        title=title,
+    )
+
+
+def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
+    """The checksum of a record at its place, so that one at another's place is noticed as well as one that changed."""
+    return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))
+
+
+def _taken_out(block: AnyBlock) -> tuple[AnyBlock, dict[BlobRef, bytes]]:
+    try:
+        return take_out(block)
+    except UnicodeEncodeError as error:
+        raise EntryError(f"text with a lone surrogate at {error.start} has no UTF-8 form") from error
+
+
+def _check(conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]) -> None:
+    if not drafts:
+        raise EntryError("an append has at least one draft, got none")
+    if expected_tail < 0:
+        raise EntryError(f"the expected tail is 0 or the seq of the last entry, got {expected_tail}")
+    for at, draft in enumerate(drafts, expected_tail + 1):
+        if (at == 1) != isinstance(draft.block, ConversationStarted):
+            raise EntryError(
+                f"the first entry, and no other, is conv.header; got {draft.block.type_name} as entry {at}"
+            )
+    try:
+        conversation_id(conversation)
+    except IdError as error:
+        raise EntryError(str(error)) from error
+
+
+def _said(block: AnyBlock, read_text: ReadText | None) -> str:
+    match block:
+        case UserPrompt() | Followup() | Steer() | Completion() | WorkingSummary():
+            if isinstance(block.text, str):
+                return block.text
+            return read_text(block.text) if read_text else ""
+        case _:
+            return ""
+
+
+def _is_light(block: AnyBlock) -> bool:
+    for name in block.__struct_fields__:
+        value: object = getattr(block, name)
+        if isinstance(value, str):
+            # Four bytes is the most that a character takes.
+            if len(value) * 4 > INLINE_BYTES:
+                return False
+        elif isinstance(value, bytes | BlobRef) or _holds_structs(value):
+            return False
+    return True
+
+
+def _holds_structs(value: object) -> bool:
+    return isinstance(value, tuple) and any(isinstance(item, Struct) for item in cast(tuple[object, ...], value))

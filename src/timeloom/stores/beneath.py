@@ -1,0 +1,114 @@
+"""Opening files beneath a root folder without ever following a symbolic link."""
+
+import os
+import stat
+
+from timeloom.core.codes import CodedError
+from timeloom.core.paths import PhysicalPath
+
+_ALLOWED_FLAGS = os.O_ACCMODE | os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_APPEND
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# O_NONBLOCK: opening a pipe that nobody writes to must not hang. O_NOCTTY: a terminal must not become ours.
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER_MODE = 0o755
+
+
+class BeneathError(CodedError):
+    """A file that is not opened: a link on the way, or something that is not a plain file at its end."""
+
+
+def open_beneath(
+    root: int | str | os.PathLike[str], path: PhysicalPath, flags: int = os.O_RDONLY, mode: int = 0o644
+) -> int:
+    """A new descriptor of the regular file at that path under the root (a folder, or a descriptor of one).
+
+    Each folder is opened relative to the one before it, so a link that is put in the way at any moment is refused and
+    never followed; only the root itself may be reached by one. A file with a second hard link is refused, because the
+    other name may lie outside. The flags are an access mode with any of `O_CREAT` (which makes missing folders too),
+    `O_EXCL`, `O_TRUNC` and `O_APPEND`. Other failures are the system's `OSError`, naming one part of the path at most.
+    """
+    if flags & ~_ALLOWED_FLAGS:
+        raise ValueError("flags are an access mode with any of O_CREAT, O_EXCL, O_TRUNC and O_APPEND")
+    *folders, name = path.names
+    folder = _open_root(root)
+    try:
+        for part in folders:
+            inner = _open_folder(folder, part, make=bool(flags & os.O_CREAT))
+            os.close(folder)
+            folder = inner
+        return _open_file(folder, name, flags, mode)
+    finally:
+        os.close(folder)
+
+
+def _open_root(root: int | str | os.PathLike[str]) -> int:
+    if isinstance(root, int):
+        return os.dup(root)
+    try:
+        return os.open(root, _FOLDER_FLAGS)
+    except OSError as error:
+        # The system's error names the host's folder; this one does not. The number keeps its class.
+        raise OSError(error.errno, "the root folder cannot be opened") from None
+
+
+def _open_folder(parent: int, name: str, *, make: bool) -> int:
+    if make:
+        _make_folder(parent, name)
+    try:
+        return os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+    except OSError:
+        # Systems differ in the error for a link that must not be followed, so look what is there.
+        if stat.S_ISLNK(_mode_of(parent, name)):
+            raise _refused_link(name) from None
+        raise
+
+
+def _make_folder(parent: int, name: str) -> None:
+    try:
+        os.mkdir(name, _FOLDER_MODE, dir_fd=parent)
+    except FileExistsError:
+        return
+
+
+def _open_file(parent: int, name: str, flags: int, mode: int) -> int:
+    try:
+        # Truncating waits until it is known what was opened.
+        descriptor = os.open(name, flags & ~os.O_TRUNC | _FILE_FLAGS, mode, dir_fd=parent)
+    except OSError:
+        there = _mode_of(parent, name)
+        if stat.S_ISLNK(there):
+            raise _refused_link(name) from None
+        if there and not stat.S_ISREG(there):
+            raise _refused_kind(name) from None
+        raise
+    try:
+        _check_plain(descriptor, name)
+        if flags & os.O_TRUNC:
+            os.ftruncate(descriptor, 0)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_plain(descriptor: int, name: str) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise _refused_kind(name)
+
+
+def _mode_of(parent: int, name: str) -> int:
+    """The kind and permissions of what has that name, 0 if nothing has; only to choose an error, never to decide."""
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    except OSError:
+        return 0
+
+
+def _refused_link(name: str) -> BeneathError:
+    return BeneathError("path_symlink", f"{name!a} is a symbolic link; expected a file or folder itself")
+
+
+def _refused_kind(name: str) -> BeneathError:
+    return BeneathError("path_not_regular", f"{name!a} is not a regular file with one name")

@@ -1,0 +1,230 @@
+"""The memory store: the same promises as on disk for as long as the process lives, for tests and trials."""
+
+import re
+import unicodedata
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from timeloom.core.blocks.payloads import references
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import BlobRef, ref_of
+from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.journal import ConflictError
+from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
+from timeloom.ports.store import StoreError, Verified
+from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch
+from timeloom.stores.followers import Followers
+from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor
+from timeloom.wire.record import decode_record
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+@dataclass(slots=True)
+class _Conversation:
+    number: int
+    info: ConversationInfo
+    records: list[bytes] = field(default_factory=list[bytes])
+    said: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    title_seq: int = 0
+    snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
+
+
+class MemoryStore:
+    """A `Store` of one event loop. It keeps records as they would be on disk, so that loading shows what a file would."""
+
+    def __init__(self) -> None:
+        self._conversations: dict[ConversationId, _Conversation] = {}
+        self._blobs: dict[tuple[str, BlobRef], bytes] = {}
+        self._followers = Followers()
+        self._numbers = 0
+
+    @classmethod
+    async def open(cls) -> Self:
+        """An empty store."""
+        return cls()
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
+    ) -> tuple[Entry, ...]:
+        self._check_open()
+        found = self._conversations.get(conversation)
+
+        def read_text(ref: BlobRef) -> str:
+            return self._read(found.info.tenant if found else "", ref).decode("utf-8", "replace")
+
+        batch = make_batch(conversation, expected_tail, drafts, read_text)
+        tail = found.info.tail if found else 0
+        if tail != expected_tail:
+            raise ConflictError(conversation, expected_tail, tail)
+        found = found or self._created(batch)
+        tenant = found.info.tenant
+        for ref in batch.references:
+            if ref not in batch.payloads:
+                self._read(tenant, ref)
+        self._blobs.update({(tenant, ref): data for ref, data in batch.payloads.items()})
+        self._conversations[conversation] = found
+        _extend(found, batch)
+        self._followers.wake((found.number,))
+        return batch.entries
+
+    async def delete(self, conversation: ConversationId) -> None:
+        gone = self._found(conversation)
+        del self._conversations[conversation]
+        tenant = gone.info.tenant
+        others = [other for other in self._conversations.values() if other.info.tenant == tenant]
+        used = {ref for other in others for entry in _entries(other) for ref in references(entry.block)}
+        for ref in {ref for entry in _entries(gone) for ref in references(entry.block)} - used:
+            self._blobs.pop((tenant, ref), None)
+        self._followers.wake((gone.number,))
+
+    async def info(self, conversation: ConversationId) -> ConversationInfo:
+        return self._found(conversation).info
+
+    async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+        found = self._found(conversation)
+        start = max(0, after)
+        stop = found.info.tail if limit is None else min(found.info.tail, start + max(0, limit))
+        return [decode_record(found.records[seq - 1], seq) for seq in range(start + 1, stop + 1)]
+
+    async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
+        found = self._found(conversation)
+        follower = self._followers.add(found.number)
+        seq = max(0, after)
+        try:
+            while not self._followers.closed and self._conversations.get(conversation) is found:
+                follower.forget()
+                if found.info.tail > seq:
+                    seq += 1
+                    yield decode_record(found.records[seq - 1], seq)
+                else:
+                    await follower.wait()
+        finally:
+            self._followers.remove(found.number, follower)
+
+    async def conversations(self, query: ConversationQuery) -> ConversationPage:
+        self._check_open()
+        size = page_size(query.limit)
+        found = [each.info for each in self._conversations.values() if _matches(each, query)]
+        found.sort(key=_order, reverse=True)
+        if query.cursor:
+            cursor = read_cursor(query.cursor)
+            found = [info for info in found if _order(info) < cursor]
+        return ConversationPage(tuple(found[:size]), cursor_of(found[size - 1]) if len(found) > size else "")
+
+    async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
+        self._check_open()
+        return self._read(tenant, ref)
+
+    async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
+        self._check_open()
+        found = self._conversations.get(conversation)
+        if found:
+            found.snapshots[version] = max(
+                found.snapshots.get(version, (0, b"")), (seq, data), key=lambda pair: pair[0]
+            )
+
+    async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
+        self._check_open()
+        found = self._conversations.get(conversation)
+        snapshot = found.snapshots.get(version) if found else None
+        return snapshot if found and snapshot and snapshot[0] <= found.info.tail else None
+
+    async def drop_snapshots(self) -> int:
+        self._check_open()
+        count = sum(len(each.snapshots) for each in self._conversations.values())
+        for each in self._conversations.values():
+            each.snapshots.clear()
+        return count
+
+    async def verify(self) -> Verified:
+        self._check_open()
+        entries = sum(each.info.tail for each in self._conversations.values())
+        return Verified(len(self._conversations), entries, len(self._blobs), ())
+
+    async def close(self) -> None:
+        self._followers.close()
+
+    def _created(self, batch: Batch) -> _Conversation:
+        header, ts = batch.header, batch.entries[0].ts
+        assert header is not None
+        self._numbers += 1
+        info = ConversationInfo(
+            id=batch.conversation,
+            tenant=header.tenant,
+            project=header.project,
+            user=header.user,
+            bundle=header.bundle,
+            parent=header.parent,
+            started_ts=ts,
+            last_ts=ts,
+            tail=0,
+        )
+        return _Conversation(self._numbers, info)
+
+    def _found(self, conversation: ConversationId) -> _Conversation:
+        self._check_open()
+        found = self._conversations.get(conversation)
+        if not found:
+            raise ConversationUnknownError(conversation)
+        return found
+
+    def _read(self, tenant: str, ref: BlobRef) -> bytes:
+        data = self._blobs.get((tenant, ref))
+        if data is None:
+            raise BlobError("blob_missing", f"payload {ref.sha256[:64]!r} ({ref.size_bytes} bytes) is not stored")
+        assert ref_of(data) == ref
+        return data
+
+    def _check_open(self) -> None:
+        if self._followers.closed:
+            raise StoreError("store_closed", "the store is closed")
+
+
+def _extend(found: _Conversation, batch: Batch) -> None:
+    found.records += batch.records
+    title = found.info.title
+    if batch.title:
+        found.said.pop(found.title_seq, None)
+        found.title_seq, title = batch.title
+        found.said[found.title_seq] = frozenset(_words(title))
+    found.said |= {seq: frozenset(_words(text)) for seq, text in batch.said}
+    found.info = ConversationInfo(
+        id=found.info.id,
+        tenant=found.info.tenant,
+        project=found.info.project,
+        user=found.info.user,
+        bundle=found.info.bundle,
+        title=title[:TITLE_CHARS],
+        parent=found.info.parent,
+        started_ts=found.info.started_ts,
+        last_ts=batch.last_ts,
+        tail=batch.tail,
+    )
+
+
+def _entries(found: _Conversation) -> Iterator[Entry]:
+    return (decode_record(record, seq) for seq, record in enumerate(found.records, 1))
+
+
+def _matches(found: _Conversation, query: ConversationQuery) -> bool:
+    info = found.info
+    if info.tenant != query.tenant or query.project not in ("", info.project) or query.user not in ("", info.user):
+        return False
+    if not query.words.strip():
+        return True
+    wanted = list(dict.fromkeys(_words(query.words[:QUERY_CHARS])))[:QUERY_WORDS]
+    present = frozenset[str]().union(*found.said.values())
+    return bool(wanted) and all(any(word.startswith(start) for word in present) for start in wanted)
+
+
+def _order(info: ConversationInfo) -> tuple[str, str]:
+    return info.last_ts, info.id
+
+
+def _words(text: str) -> list[str]:
+    """Words without case and accents, as nearly as the full-text index sees them."""
+    plain = "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+    return _WORD.findall(plain.lower())

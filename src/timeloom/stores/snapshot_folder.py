@@ -1,0 +1,67 @@
+"""The snapshot folder: folded views as files that are written without syncing and ignored when damaged."""
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from timeloom.core.ids import ConversationId
+from timeloom.stores.disk import FOLDER_MODE
+
+
+class _Header(msgspec.Struct, frozen=True):
+    conversation: str
+    number: int
+    version: str
+    seq: int
+    sha256: str
+
+
+class SnapshotFolder:
+    """Keeps one file per conversation and version; the number tells a conversation from a deleted one of its name."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def save(self, conversation: ConversationId, number: int, seq: int, version: str, data: bytes) -> None:
+        """Keeps the snapshot, unless a newer one is there."""
+        path = self._path(conversation, version)
+        before = self.load(conversation, number, version)
+        if before and before[0] > seq:
+            return
+        header = _Header(conversation, number, version, seq, hashlib.sha256(data).hexdigest())
+        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(msgspec.json.encode(header) + b"\n" + data)
+        Path(file.name).replace(path)
+
+    def load(self, conversation: ConversationId, number: int, version: str) -> tuple[int, bytes] | None:
+        """The snapshot with its seq, where it is whole and of this conversation and version."""
+        try:
+            line, _, data = self._path(conversation, version).read_bytes().partition(b"\n")
+            header = msgspec.json.decode(line, type=_Header)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        expected = _Header(conversation, number, version, header.seq, hashlib.sha256(data).hexdigest())
+        return (header.seq, data) if header == expected else None
+
+    def forget(self, conversation: ConversationId) -> None:
+        """Removes the conversation's snapshots."""
+        shutil.rmtree(self._folder(conversation), ignore_errors=True)
+
+    def drop(self) -> int:
+        """Removes all and says how many there were."""
+        count = sum(1 for _ in self._root.glob("*/*/*"))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._root)
+        return count
+
+    def _folder(self, conversation: ConversationId) -> Path:
+        name = hashlib.sha256(conversation.encode()).hexdigest()
+        return self._root / name[:2] / name
+
+    def _path(self, conversation: ConversationId, version: str) -> Path:
+        return self._folder(conversation) / hashlib.sha256(version.encode()).hexdigest()[:32]

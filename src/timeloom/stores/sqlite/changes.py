@@ -1,0 +1,154 @@
+"""Changes: what an append and a delete do to the journal, each inside the writer's transaction."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import BlobRef
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.journal import ConflictError
+from timeloom.ports.reader import ConversationUnknownError
+from timeloom.stores.batch import TITLE_CHARS, Batch, record_crc
+from timeloom.stores.blob_folder import BlobFolder
+from timeloom.stores.sqlite.database import Database
+from timeloom.stores.words import storable
+from timeloom.wire.record import RECORD_VERSION
+
+
+class Whereabouts(NamedTuple):
+    """Where a conversation lies and whose it is."""
+
+    number: int
+    tenant: str
+    tail: int
+    title_seq: int
+
+
+def first_place(number: int) -> int:
+    """The place before the first entry of that conversation; the entry `seq` lies `seq` after it."""
+    return number << 32
+
+
+def last_place(number: int) -> int:
+    """The last place that the conversation can come to."""
+    return (number << 32) | 0xFFFF_FFFF
+
+
+def find(connection: Database, conversation: ConversationId) -> Whereabouts | None:
+    """Where the conversation is, if it is."""
+    sql = "SELECT n, tenant, tail, title_seq FROM conversations WHERE id = ?"
+    row = connection.execute(sql, (storable(conversation),)).fetchone()
+    return Whereabouts(*row) if row else None
+
+
+def append(connection: Database, blobs: BlobFolder, batch: Batch, staged: Mapping[BlobRef, Path]) -> Whereabouts:
+    """Adds the batch after the tail that it expects, or raises `ConflictError`."""
+    found = find(connection, batch.conversation)
+    tail = found.tail if found else 0
+    if tail != batch.expected_tail:
+        raise ConflictError(batch.conversation, batch.expected_tail, tail)
+    found = found or _create(connection, batch)
+    _insert_entries(connection, found.number, batch)
+    if batch.references:
+        _keep_payloads(connection, blobs, found, batch, staged)
+    _index(connection, found, batch)
+    if batch.title:
+        sql = "UPDATE conversations SET tail = ?, last_ts = ?, title = ?, title_seq = ? WHERE n = ?"
+        title_seq, title = batch.title
+        connection.execute(sql, (batch.tail, batch.last_ts, title[:TITLE_CHARS], title_seq, found.number))
+    else:
+        sql = "UPDATE conversations SET tail = ?, last_ts = ? WHERE n = ?"
+        connection.execute(sql, (batch.tail, batch.last_ts, found.number))
+    return found
+
+
+def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
+    """Removes the conversation, and notes the payloads that may now have nobody who refers to them."""
+    found = find(connection, conversation)
+    if not found:
+        raise ConversationUnknownError(conversation)
+    span = (first_place(found.number), last_place(found.number))
+    sql = "INSERT OR IGNORE INTO doomed SELECT ?, sha256 FROM payloads WHERE n = ?"
+    connection.execute(sql, (found.tenant, found.number))
+    connection.execute("DELETE FROM payloads WHERE n = ?", (found.number,))
+    # One by one: a range would make FTS5 walk through the rows of all conversations.
+    indexed = connection.execute("SELECT id FROM said_docsize WHERE id BETWEEN ? AND ?", span).fetchall()
+    connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
+    connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
+    connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
+    return found
+
+
+def sweep(connection: Database, blobs: BlobFolder) -> None:
+    """Removes the doomed payloads to which still nothing refers.
+
+    A transaction of its own, after the one that made them unused is durable: a crash in between leaves files that
+    nobody needs, and never an entry without its payload. Appends hold the same lock when they look for a payload.
+    """
+    doomed: list[tuple[str, bytes]] = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
+    for tenant, sha256 in doomed:
+        if not is_used(connection, tenant, sha256):
+            blobs.remove(tenant, sha256.hex())
+    connection.execute("DELETE FROM doomed")
+
+
+def is_used(connection: Database, tenant: str, sha256: bytes) -> bool:
+    """Whether an entry of that tenant refers to the payload."""
+    sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
+    return connection.execute(sql, (sha256, tenant)).fetchone() is not None
+
+
+def _create(connection: Database, batch: Batch) -> Whereabouts:
+    header = batch.header
+    assert header is not None
+    sql = (
+        "INSERT INTO conversations(id, tenant, project, user, bundle, parent, started_ts, title, title_seq, last_ts,"
+        " tail) VALUES (?, ?, ?, ?, ?, ?, ?, '', 0, '', 0)"
+    )
+    started_ts = batch.entries[0].ts
+    connection.execute(
+        sql,
+        (batch.conversation, header.tenant, header.project, header.user, header.bundle, header.parent, started_ts),
+    )
+    return Whereabouts(connection.last_insert_rowid(), header.tenant, 0, 0)
+
+
+def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
+    before = first_place(number)
+    rows = [
+        (before | entry.seq, RECORD_VERSION, record_crc(batch.conversation, entry.seq, record), record)
+        for entry, record in zip(batch.entries, batch.records, strict=True)
+    ]
+    connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
+
+
+def _keep_payloads(
+    connection: Database, blobs: BlobFolder, found: Whereabouts, batch: Batch, staged: Mapping[BlobRef, Path]
+) -> None:
+    for ref in batch.references:
+        data = batch.payloads.get(ref)
+        if data is None:
+            if not blobs.has(found.tenant, ref):
+                raise BlobError(
+                    "blob_missing",
+                    f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
+                    f"of {ref.size_bytes} bytes: its tenant has not stored it",
+                )
+        # A file to which nothing refers may come from an append that died before it was durable.
+        elif not (is_used(connection, found.tenant, bytes.fromhex(ref.sha256)) and blobs.has(found.tenant, ref)):
+            blobs.publish(found.tenant, ref, data, staged.get(ref))
+    rows: Sequence[tuple[int, bytes]] = [(found.number, bytes.fromhex(ref.sha256)) for ref in batch.references]
+    connection.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", rows)
+
+
+def _index(connection: Database, found: Whereabouts, batch: Batch) -> None:
+    before = first_place(found.number)
+    rows = [(before | seq, text) for seq, text in batch.said]
+    if batch.title:
+        if found.title_seq:
+            connection.execute("DELETE FROM said WHERE rowid = ?", (before | found.title_seq,))
+        title_seq, title = batch.title
+        rows.append((before | title_seq, title))
+    if rows:
+        connection.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)

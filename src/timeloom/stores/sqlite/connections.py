@@ -1,0 +1,112 @@
+"""Connections to the journal's database: how they are opened, and what its errors mean."""
+
+import contextlib
+import os
+import queue
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final, cast
+
+import apsw
+
+from timeloom.core.ids import ConversationId
+from timeloom.ports.store import StoreError
+from timeloom.stores.disk import FILE_MODE
+from timeloom.stores.sqlite.database import Database
+
+_CACHE_KIB: Final = 4096
+_WAL_LIMIT_BYTES: Final = 8 << 20
+"""A longer log file is cut to this size when it starts anew; smaller makes the file system allocate again and again."""
+
+
+class Connections:
+    """Opens connections to one database and keeps idle ones for the next reader."""
+
+    def __init__(self, path: Path, lock_wait_s: float, vfs: str) -> None:
+        self._path = path
+        self._lock_wait_ms = int(lock_wait_s * 1000)
+        self._vfs = vfs
+        self._idle: queue.SimpleQueue[Database] = queue.SimpleQueue()
+        self.salvaging = False
+        """Set when the database is damaged as a whole: readers then take what they can get, and nobody writes."""
+
+    def create_file(self) -> None:
+        """The database's file is there, readable by its owner alone; SQLite gives its other files the same mode."""
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+
+    def writer(self) -> Database:
+        """A connection that syncs every commit, and leaves checkpoints to its owner."""
+        connection = self._open()
+        try:
+            _pragma(connection, "journal_mode = WAL")
+            _pragma(connection, "synchronous = FULL")
+            _pragma(connection, "fullfsync = ON")
+            _pragma(connection, "wal_autocheckpoint = 0")
+            _pragma(connection, f"journal_size_limit = {_WAL_LIMIT_BYTES}")
+        except apsw.Error:
+            connection.close()
+            raise
+        return connection
+
+    @contextlib.contextmanager
+    def reader(self) -> Generator[Database]:
+        """A connection that cannot write and sees one moment of the store, for the time of one request."""
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self.open_reader()
+        try:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            # Rare enough not to look what state it is in.
+            connection.close(True)
+            raise
+        self._idle.put(connection)
+
+    def open_reader(self) -> Database:
+        """A connection that cannot write, for its owner to close."""
+        connection = self._open()
+        _pragma(connection, "query_only = ON")
+        if self.salvaging:
+            # SQLite refuses a file that is shorter than its header says, unless it believes that it is being mended.
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            _pragma(connection, "writable_schema = ON")
+        return connection
+
+    def close(self) -> None:
+        """Closes the idle ones."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+    def _open(self) -> Database:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+        connection = cast(Database, apsw.Connection(str(self._path), flags=flags, vfs=self._vfs or None))
+        connection.set_busy_timeout(self._lock_wait_ms)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        _pragma(connection, f"cache_size = -{_CACHE_KIB}")
+        return connection
+
+
+def explained(error: apsw.Error, conversation: ConversationId | None = None) -> StoreError:
+    """What a database error means to somebody who asked for that conversation, or for the store as a whole."""
+    whose = f"conversation {conversation}" if conversation else "the journal"
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreError("store_locked", f"{whose}: another process holds the store; try again")
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError():
+            hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
+            return StoreError("store_damaged", f"{whose} cannot be read from journal.db ({error}); {hint}")
+        case apsw.ConnectionClosedError() | apsw.InterruptError():
+            return StoreError("store_closed", f"{whose}: the store was closed")
+        case _:
+            return StoreError("store_unwritable", f"{whose}: the disk refused ({error})")
+
+
+def _pragma(connection: Database, assignment: str) -> None:
+    connection.execute(f"PRAGMA {assignment}").fetchall()

@@ -1,0 +1,127 @@
+"""The schema of the journal's database, as small named migrations."""
+
+from typing import Final, NamedTuple
+
+from timeloom.ports.store import StoreError
+from timeloom.stores.sqlite.database import Database
+
+APPLICATION_ID: Final = 0x74_6C_6F_6D
+"""Marks a database file as a timeloom journal ("tlom")."""
+
+
+class Migration(NamedTuple):
+    """One step from a version of the schema to the next."""
+
+    name: str
+    sql: str
+
+
+MIGRATIONS: Final = (
+    Migration(
+        "journal",
+        """
+        CREATE TABLE conversations(
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            tenant TEXT NOT NULL,
+            project TEXT NOT NULL,
+            user TEXT NOT NULL,
+            bundle TEXT NOT NULL,
+            parent TEXT,
+            title TEXT NOT NULL,
+            title_seq INTEGER NOT NULL,
+            started_ts TEXT NOT NULL,
+            last_ts TEXT NOT NULL,
+            tail INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX conversations_newest ON conversations(tenant, last_ts, id, project, user);
+
+        -- place is n << 32 | seq: the entries of a conversation lie together, in order, without a second index.
+        CREATE TABLE entries(
+            place INTEGER PRIMARY KEY,
+            form INTEGER NOT NULL,
+            crc INTEGER NOT NULL,
+            record BLOB NOT NULL
+        ) STRICT;
+        """,
+    ),
+    Migration(
+        "payloads",
+        """
+        CREATE TABLE payloads(
+            n INTEGER NOT NULL,
+            sha256 BLOB NOT NULL,
+            PRIMARY KEY (n, sha256)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX payloads_users ON payloads(sha256, n);
+
+        -- What a delete has still to remove from the blob folder, if nothing refers to it again.
+        CREATE TABLE doomed(
+            tenant TEXT NOT NULL,
+            sha256 BLOB NOT NULL,
+            PRIMARY KEY (tenant, sha256)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    ),
+    Migration(
+        "search",
+        """
+        CREATE VIRTUAL TABLE said USING fts5(
+            text, content='', contentless_delete=1, detail=none, tokenize='unicode61 remove_diacritics 2'
+        );
+        """,
+    ),
+)
+"""In order, for ever: a migration that was released is never changed, only followed."""
+
+
+def version_of(connection: Database) -> int:
+    """How many migrations the database has seen; raises `StoreError` for one that is not ours, or newer than we are."""
+    application_id = _number(connection, "PRAGMA application_id")
+    version = _number(connection, "PRAGMA user_version")
+    tables = _number(connection, "SELECT count(*) FROM sqlite_schema")
+    if application_id != APPLICATION_ID and (application_id or version or tables):
+        raise StoreError("store_format_unknown", "journal.db is a database of another program; name another folder")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            "store_format_unknown",
+            f"the journal has format {version} and this timeloom knows up to {len(MIGRATIONS)}: "
+            "use the version that wrote it, or a newer one",
+        )
+    return version
+
+
+def migrate(connection: Database) -> None:
+    """Brings the database to the newest schema, each migration and its record in one transaction."""
+    while version_of(connection) < len(MIGRATIONS):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _apply_next(connection)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def _apply_next(connection: Database) -> None:
+    # Asked again under the lock: another process may have been here.
+    version = version_of(connection)
+    if version == len(MIGRATIONS):
+        return
+    step = MIGRATIONS[version]
+    if version == 0:
+        _run(connection, "CREATE TABLE migrations(n INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT")
+        _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
+    _run(connection, step.sql)
+    connection.execute("INSERT INTO migrations VALUES (?, ?)", (version + 1, step.name))
+    _run(connection, f"PRAGMA user_version = {version + 1}")
+
+
+def _run(connection: Database, sql: str) -> None:
+    # A cursor stops before the next statement until it is asked for more.
+    connection.execute(sql).fetchall()
+
+
+def _number(connection: Database, sql: str) -> int:
+    ((number,),) = connection.execute(sql).fetchall()
+    return number

@@ -1,0 +1,336 @@
+"""The SQLite store: journal, reader, blobs and snapshots in one data folder of this machine."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+import apsw
+
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
+from timeloom.ports.store import StoreError, Verified
+from timeloom.stores.batch import Batch, is_light, make_batch
+from timeloom.stores.blob_folder import BlobFolder
+from timeloom.stores.disk import FILE_MODE, Disk
+from timeloom.stores.followers import Followers
+from timeloom.stores.snapshot_folder import SnapshotFolder
+from timeloom.stores.sqlite import changes, schema
+from timeloom.stores.sqlite.connections import Connections, explained
+from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.poller import Poller
+from timeloom.stores.sqlite.reading import read_entries
+from timeloom.stores.sqlite.search import read_info, read_page
+from timeloom.stores.sqlite.verify import verify
+from timeloom.stores.sqlite.writer import Writer
+
+READERS: Final = 4
+"""Threads that read. More help only where the disk is slow, and each holds a connection with its cache."""
+
+FOLLOW_PAGE: Final = 256
+"""Entries that a follower reads at once; so much stays in memory for one that is slow."""
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A `Store` in a folder. Several stores, also of several processes, may have the same folder open."""
+
+    def __init__(self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk) -> None:
+        self._data_dir = data_dir
+        self._disk = disk
+        self._blobs = BlobFolder(data_dir / "blobs", disk)
+        self._snapshots = SnapshotFolder(data_dir / "snapshots")
+        self._connections = Connections(data_dir / "journal.db", lock_wait_s, vfs)
+        self._followers = Followers()
+        self._poller = Poller(self._connections, self._followers)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="timeloom-reader")
+        self._writer: Writer | None = None
+        self._damage = ""
+        self._presence: int | None = None
+        self._deleted = False
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        data_dir: Path | str,
+        *,
+        create: bool = True,
+        lock_wait_s: float = 10.0,
+        vfs: str = "",
+        disk: Disk | None = None,
+    ) -> Self:
+        """The store in that folder, which is made where `create` allows it.
+
+        A damaged database opens too: what can be read is readable, and appends raise `StoreError`.
+        """
+        store = cls(Path(data_dir), lock_wait_s, vfs, disk or Disk())
+        try:
+            await asyncio.to_thread(store._start, create)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
+    ) -> tuple[Entry, ...]:
+        writer = self._writable(conversation)
+        if is_light(drafts):
+            batch, staged = make_batch(conversation, expected_tail, drafts), dict[BlobRef, Path]()
+        else:
+            batch, staged = await self._in_thread(lambda: self._staged_batch(conversation, expected_tail, drafts))
+        try:
+            await writer.run(
+                lambda connection: changes.append(connection, self._blobs, batch, staged),
+                lambda found: self._followers.wake((found.number,)),
+            )
+        finally:
+            for path in staged.values():
+                self._blobs.discard(path)
+        return batch.entries
+
+    async def delete(self, conversation: ConversationId) -> None:
+        writer = self._writable(conversation)
+
+        def note(found: changes.Whereabouts) -> None:
+            self._deleted = True
+            self._followers.wake((found.number,))
+
+        await writer.run(lambda connection: changes.delete(connection, conversation), note)
+        await writer.run(lambda connection: changes.sweep(connection, self._blobs), lambda _: None)
+        await self._in_thread(lambda: self._snapshots.forget(conversation))
+
+    async def info(self, conversation: ConversationId) -> ConversationInfo:
+        def look(connection: Database) -> ConversationInfo:
+            info = read_info(connection, conversation)
+            if info is None:
+                raise ConversationUnknownError(conversation)
+            return info
+
+        return await self._read(look, conversation)
+
+    async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+        start, most = max(0, after), -1 if limit is None else max(0, limit)
+
+        def look(connection: Database) -> list[Entry]:
+            found = _found(connection, conversation)
+            return read_entries(connection, conversation, found.number, start, most, found.tail)
+
+        return await self._read(look, conversation)
+
+    async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
+        found = await self._read(lambda connection: _found(connection, conversation), conversation)
+        follower = self._followers.add(found.number)
+        self._poller.start()
+        seq = max(0, after)
+        try:
+            while not self._followers.closed:
+                follower.forget()
+                page = await self._page_of(conversation, found.number, seq)
+                if page is None:
+                    return
+                for entry in page:
+                    seq = entry.seq
+                    yield entry
+                if not page:
+                    await follower.wait()
+        finally:
+            self._followers.remove(found.number, follower)
+
+    async def conversations(self, query: ConversationQuery) -> ConversationPage:
+        return await self._read(lambda connection: read_page(connection, query))
+
+    async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
+        return await self._in_thread(lambda: self._blobs.read(tenant, ref))
+
+    async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
+        def save(connection: Database) -> None:
+            found = changes.find(connection, conversation)
+            if found:
+                # A disk that is full or read-only costs a snapshot, which costs time and nothing else.
+                with contextlib.suppress(OSError):
+                    self._snapshots.save(conversation, found.number, seq, version, data)
+
+        await self._read(save, conversation)
+
+    async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
+        def look(connection: Database) -> tuple[int, bytes] | None:
+            found = changes.find(connection, conversation)
+            snapshot = self._snapshots.load(conversation, found.number, version) if found else None
+            return snapshot if found and snapshot and snapshot[0] <= found.tail else None
+
+        return await self._read(look, conversation)
+
+    async def drop_snapshots(self) -> int:
+        return await self._in_thread(self._snapshots.drop)
+
+    async def verify(self) -> Verified:
+        def look(connection: Database) -> Verified:
+            return verify(connection, self._blobs, self._is_there)
+
+        return await self._read(look)
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._followers.close()
+            await asyncio.to_thread(self._stop)
+
+    def _start(self, create: bool) -> None:
+        if not create and not (self._data_dir / "journal.db").exists():
+            raise StoreError("store_missing", "the folder has no journal.db, so it is not a data folder")
+        try:
+            self._disk.make_folder(self._data_dir)
+            self._blobs.prepare()
+            self._connections.create_file()
+            alone = self._enter()
+        except OSError as error:
+            raise StoreError("store_unwritable", f"the data folder cannot be used: {error.strerror}") from None
+        try:
+            connection = self._connections.writer()
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self._salvage(error)
+            return
+        except apsw.Error as error:
+            raise explained(error) from error
+        self._start_writing(connection, alone)
+
+    def _start_writing(self, connection: Database, alone: bool) -> None:
+        try:
+            schema.migrate(connection)
+            self._disk.sync_folder(self._data_dir)
+            if alone:
+                self._blobs.clear_incoming()
+            if connection.execute("SELECT 1 FROM doomed LIMIT 1").fetchone():
+                connection.execute("BEGIN IMMEDIATE")
+                changes.sweep(connection, self._blobs)
+                connection.execute("COMMIT")
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            connection.close()
+            self._salvage(error)
+        except apsw.Error as error:
+            connection.close()
+            raise explained(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            self._writer = Writer(connection, self._finish)
+
+    def _salvage(self, error: apsw.Error) -> None:
+        """Goes on without writing, if as much as the schema can be read."""
+        self._connections.salvaging = True
+        self._damage = f"journal.db is damaged ({error}); what can be read is readable, and nothing is written"
+        try:
+            with self._connections.reader() as connection:
+                schema.version_of(connection)
+                connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
+        except apsw.Error as second:
+            raise explained(second) from second
+
+    def _enter(self) -> bool:
+        """Marks the folder as open in this process; whether it is open nowhere else."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._presence = os.open(self._data_dir / "open.lock", flags, FILE_MODE)
+        try:
+            fcntl.flock(self._presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._presence, fcntl.LOCK_SH)
+            return False
+        fcntl.flock(self._presence, fcntl.LOCK_SH)
+        return True
+
+    def _finish(self, connection: Database) -> None:
+        """The writer's last act. Words of deleted text lie in the index until its parts are merged."""
+        if self._deleted:
+            connection.execute("INSERT INTO said(said) VALUES ('optimize')")
+
+    def _stop(self) -> None:
+        self._poller.close()
+        self._readers.shutdown()
+        self._connections.close()
+        if self._writer:
+            # Last, so that its connection is the one that empties the log into the database.
+            self._writer.close()
+        if self._presence is not None:
+            os.close(self._presence)
+
+    def _writable(self, conversation: ConversationId) -> Writer:
+        self._check_open()
+        if self._writer is None:
+            raise StoreError("store_damaged", f"conversation {conversation} cannot be changed: {self._damage}")
+        return self._writer
+
+    def _staged_batch(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
+    ) -> tuple[Batch, dict[BlobRef, Path]]:
+        """The batch, and its new payloads as files that the transaction only has to put in their place."""
+        tenant = self._tenant_of(conversation, drafts)
+
+        def read_text(ref: BlobRef) -> str:
+            return self._blobs.read(tenant, ref).decode("utf-8", "replace")
+
+        batch = make_batch(conversation, expected_tail, drafts, read_text)
+        try:
+            return batch, {
+                ref: self._blobs.stage(data) for ref, data in batch.payloads.items() if not self._blobs.has(tenant, ref)
+            }
+        except OSError as error:
+            raise StoreError("store_unwritable", f"the blob folder refused a write: {error.strerror}") from None
+
+    def _is_there(self, conversation: ConversationId) -> bool:
+        with self._connections.reader() as connection:
+            return changes.find(connection, conversation) is not None
+
+    def _tenant_of(self, conversation: ConversationId, drafts: Sequence[Draft]) -> str:
+        with self._connections.reader() as connection:
+            found = changes.find(connection, conversation)
+        return found.tenant if found else str(getattr(drafts[0].block, "tenant", "")) if drafts else ""
+
+    async def _page_of(self, conversation: ConversationId, number: int, after: int) -> list[Entry] | None:
+        def look(connection: Database) -> list[Entry] | None:
+            found = changes.find(connection, conversation)
+            if not found or found.number != number:
+                return None
+            return read_entries(connection, conversation, number, after, FOLLOW_PAGE, found.tail)
+
+        return await self._read(look, conversation)
+
+    async def _read(self, look: Callable[[Database], T], conversation: ConversationId | None = None) -> T:
+        def guarded() -> T:
+            try:
+                with self._connections.reader() as connection:
+                    return look(connection)
+            except apsw.Error as error:
+                raise explained(error, conversation) from error
+
+        return await self._in_thread(guarded)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        self._check_open()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("store_closed", "the store is closed")
+
+
+def _found(connection: Database, conversation: ConversationId) -> changes.Whereabouts:
+    found = changes.find(connection, conversation)
+    if not found:
+        raise ConversationUnknownError(conversation)
+    return found

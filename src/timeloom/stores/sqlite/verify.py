@@ -1,0 +1,216 @@
+"""Verification: everything in a data folder is read and what is wrong is named; nothing is changed."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import apsw
+
+from timeloom.core.blocks import ConversationStarted, Titled
+from timeloom.core.blocks.payloads import references
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Entry
+from timeloom.ports.reader import ConversationInfo
+from timeloom.ports.store import Finding, StoreError, Verified
+from timeloom.stores.batch import TITLE_CHARS
+from timeloom.stores.blob_folder import BlobFolder, tenant_folder
+from timeloom.stores.sqlite.changes import first_place, last_place
+from timeloom.stores.sqlite.connections import explained
+from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.reading import Row, decoded, rows_of
+from timeloom.stores.sqlite.search import read_info
+
+MAX_FINDINGS: Final = 10_000
+"""How many findings one check reports. More tell a person nothing new, and would not fit in memory one day."""
+
+
+IsThere = Callable[[ConversationId], bool]
+
+
+def verify(connection: Database, blobs: BlobFolder, is_there: IsThere) -> Verified:
+    """What was looked at and what is wrong; holds one conversation's references at a time.
+
+    The connection sees one moment; `is_there` says whether a conversation has been deleted since.
+    """
+    check = _Check(connection, blobs, is_there)
+    check.database()
+    check.conversations()
+    check.strays()
+    return check.verified()
+
+
+class _Check:
+    def __init__(self, connection: Database, blobs: BlobFolder, is_there: IsThere) -> None:
+        self._connection = connection
+        self._is_there = is_there
+        self._blobs = blobs
+        self._findings: list[Finding] = []
+        self._conversations = self._entries = self._orphans = 0
+        self._blob_count = 0
+
+    def verified(self) -> Verified:
+        return Verified(self._conversations, self._entries, self._blob_count, tuple(self._findings), self._orphans)
+
+    def database(self) -> None:
+        """SQLite's own opinion of its file."""
+        try:
+            for (line,) in self._connection.execute("PRAGMA integrity_check(100)"):
+                if line != "ok":
+                    self._add("store_damaged", f"SQLite says of journal.db: {str(line)[:300]}")
+        except apsw.Error as error:
+            self._add("store_damaged", str(explained(error)))
+
+    def conversations(self) -> None:
+        """Every conversation by itself, so that one that cannot be read keeps none from being looked at."""
+        before = 0
+        for number, conversation in self._numbered():
+            self._gap_between(before, number)
+            before = number
+            if conversation:
+                self._conversations += 1
+                try:
+                    self._conversation(number, conversation)
+                except apsw.Error as error:
+                    self._add("store_damaged", str(explained(error, conversation)), conversation)
+        self._gap_between(before, (1 << 31) - 1)
+
+    def strays(self) -> None:
+        """Payloads to which nothing refers are counted, not complained of."""
+        known: dict[str, str] = {}
+        with contextlib.suppress(apsw.Error):
+            tenants = self._connection.execute("SELECT DISTINCT tenant FROM conversations")
+            known = {tenant_folder(tenant): tenant for (tenant,) in tenants}
+        sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
+        for folder, name in self._blobs.stored():
+            try:
+                sha256 = bytes.fromhex(name)
+                if self._connection.execute(sql, (sha256, known.get(folder))).fetchone():
+                    self._blob_count += 1
+                else:
+                    self._orphans += 1
+            except ValueError:
+                self._orphans += 1
+            except apsw.Error:
+                self._blob_count += 1
+
+    def _numbered(self) -> Iterator[tuple[int, ConversationId | None]]:
+        last = 0
+        try:
+            for number, conversation in self._connection.execute("SELECT n, id FROM conversations ORDER BY n"):
+                last = int(number)
+                yield last, ConversationId(str(conversation))
+        except apsw.Error as error:
+            self._add("store_damaged", str(explained(error)))
+            yield from self._numbered_one_by_one(last)
+
+    def _numbered_one_by_one(self, last: int) -> Iterator[tuple[int, ConversationId | None]]:
+        """What can still be found after a page of the list that cannot be read."""
+        for number in range(last + 1, self._highest() + 1):
+            try:
+                row = self._connection.execute("SELECT id FROM conversations WHERE n = ?", (number,)).fetchone()
+            except apsw.Error as error:
+                self._add("store_damaged", f"conversation number {number}, of unknown name, is lost ({error})")
+                yield number, None
+            else:
+                if row:
+                    yield number, ConversationId(str(row[0]))
+
+    def _highest(self) -> int:
+        with contextlib.suppress(apsw.Error):
+            row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'conversations'").fetchone()
+            return int(row[0]) if row else 0
+        return 0
+
+    def _gap_between(self, before: int, after: int) -> None:
+        """Entries of numbers that no conversation has."""
+        if after - before < 2:
+            return
+        sql = "SELECT place >> 32 FROM entries WHERE place > ? AND place < ? LIMIT 1"
+        with contextlib.suppress(apsw.Error):
+            row = self._connection.execute(sql, (last_place(before), first_place(after))).fetchone()
+            if row:
+                self._add("store_damaged", f"entries of conversation number {row[0]} are there, and its name is not")
+
+    def _conversation(self, number: int, conversation: ConversationId) -> None:
+        info = read_info(self._connection, conversation)
+        if info is None:
+            self._add("store_damaged", f"conversation {conversation} is not found by its name", conversation)
+            return
+        expected, refs, summary = 1, dict[BlobRef, int](), _Summary()
+        for row in rows_of(self._connection, number):
+            self._entries += 1
+            expected = self._after_gap(conversation, expected, row[0])
+            entry = self._entry(conversation, row)
+            if entry:
+                summary.add(entry)
+                for ref in references(entry.block):
+                    refs.setdefault(ref, entry.seq)
+        if expected <= info.tail:
+            self._after_gap(conversation, expected, info.tail + 1)
+        elif not summary.agrees(info):
+            message = f"the list shows conversation {conversation} otherwise than its entries do"
+            self._add("store_damaged", message, conversation)
+        self._payloads(number, info, refs)
+
+    def _after_gap(self, conversation: ConversationId, expected: int, seq: int) -> int:
+        if seq != expected:
+            message = f"entries {expected} to {seq - 1} of conversation {conversation} are missing"
+            self._add("seq_gap", message, conversation, expected)
+        return seq + 1
+
+    def _entry(self, conversation: ConversationId, row: Row) -> Entry | None:
+        try:
+            return decoded(conversation, row)
+        except StoreError as error:
+            self._add(error.code, str(error), conversation, row[0])
+            return None
+
+    def _payloads(self, number: int, info: ConversationInfo, refs: dict[BlobRef, int]) -> None:
+        sql = "SELECT sha256 FROM payloads WHERE n = ?"
+        listed = {sha256.hex() for (sha256,) in self._connection.execute(sql, (number,))}
+        for ref, seq in refs.items():
+            if ref.sha256 not in listed:
+                message = f"payload {ref.sha256} of conversation {info.id} is not in the list of payloads"
+                self._add("store_damaged", message, info.id, seq)
+            wrong = self._blobs.check(info.tenant, ref)
+            if wrong and self._is_there(info.id):
+                self._add(wrong.code, f"conversation {info.id}, entry {seq}: {wrong}", info.id, seq)
+
+    def _add(self, code: str, message: str, conversation: ConversationId | None = None, seq: int | None = None) -> None:
+        if len(self._findings) < MAX_FINDINGS:
+            self._findings.append(Finding(code, message, conversation, seq))
+
+
+class _Summary:
+    """What the list must say of a conversation, by its entries."""
+
+    def __init__(self) -> None:
+        self._header: Entry | None = None
+        self._last: Entry | None = None
+        self._title = ""
+
+    def add(self, entry: Entry) -> None:
+        self._header = self._header or entry
+        self._last = entry
+        if isinstance(entry.block, Titled):
+            self._title = entry.block.text[:TITLE_CHARS]
+
+    def agrees(self, info: ConversationInfo) -> bool:
+        if not self._header or not self._last or not isinstance(self._header.block, ConversationStarted):
+            # Its first entry is damaged, and was reported as such.
+            return True
+        header = self._header.block
+        expected = ConversationInfo(
+            id=info.id,
+            tenant=header.tenant,
+            project=header.project,
+            user=header.user,
+            bundle=header.bundle,
+            title=self._title,
+            parent=header.parent,
+            started_ts=self._header.ts,
+            last_ts=self._last.ts,
+            tail=self._last.seq,
+        )
+        return info == expected

@@ -1,0 +1,184 @@
+"""The JSON form of blocks: objects with type, author, turn, time, MIME type, path, text or base64, and meta."""
+
+from types import MappingProxyType
+from typing import Final, cast
+
+import msgspec
+from msgspec.structs import fields as struct_fields
+
+from timeloom.core.blocks import BLOCK_CLASSES, AnyBlock, BlockError, Completion, RangeSummary, Unknown, WorkingSummary
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import (
+    CallTextPath,
+    CompletionPath,
+    EventPath,
+    LogicalPath,
+    PathError,
+    RangeSummaryPath,
+    RoundTextPath,
+    ToolPath,
+    WorkingSummaryPath,
+    parse,
+)
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import NO_TURN, Draft, EntryError
+from timeloom.wire.layouts import Fields, layout_of
+
+
+class BlockJson(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A block as it stands on the wire; what is empty is left out."""
+
+    type: str
+    author: str = ""
+    turn_id: str = ""
+    ts: str = ""
+    mime: str = ""
+    path: str = ""
+    text: str | None = None
+    base64: str | None = None
+    meta: dict[str, object] = {}
+
+
+_UNTYPED: Final = msgspec.json.Decoder(dict[str, object])
+_BY_TYPE: Final = MappingProxyType(
+    {
+        name: tuple(cls for cls in BLOCK_CLASSES if cls.type_name == name)
+        for name in {cls.type_name: None for cls in BLOCK_CLASSES if cls is not Unknown}
+    }
+)
+
+
+def encode_block(draft: Draft) -> bytes:
+    """The block's JSON object; one that came from outside in another spelling is given back as it came."""
+    if draft.original:
+        return draft.original.encode()
+    if isinstance(draft.block, Unknown):
+        return draft.block.json.encode()
+    return msgspec.json.encode(block_json(draft))
+
+
+def block_json(draft: Draft) -> BlockJson:
+    """The JSON form of a typed block as a value; references to stored payloads stand in `meta.blobs`."""
+    block = draft.block
+    fields = cast(Fields, msgspec.to_builtins(block))
+    blobs = {name: fields.pop(name) for name in _blob_fields(fields)}
+    if blobs:
+        fields["blobs"] = blobs
+    data = cast(str | None, fields.pop("data", None))
+    for name in ("type", "author", "mime"):
+        fields.pop(name, None)
+    layout = layout_of(type(block))
+    text = layout.pack(draft, fields)
+    if layout.role:
+        fields["role"] = layout.role
+    return BlockJson(
+        type=block.type_name,
+        author=block.author,
+        turn_id=draft.turn_id,
+        ts=draft.ts,
+        mime=block.mime_type(),
+        path=_shown_path(block, draft.turn_id),
+        text=text,
+        base64=data,
+        meta=fields,
+    )
+
+
+def decode_block(data: bytes, ts: str) -> Draft:
+    """The draft that the JSON object stands for; `ts` is used where it has no time of its own.
+
+    An object of unknown type, or of a known type in a form that its block refuses, becomes `Unknown`. Whatever it
+    becomes, `encode_block` gives the same object again.
+    """
+    try:
+        found = _UNTYPED.decode(data)
+        text = data.decode().strip()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BlockError(f"a block is a JSON object, got something else: {error}") from error
+    try:
+        wire = msgspec.convert(found, BlockJson)
+        draft = Draft(TurnId(wire.turn_id), wire.ts or ts, _typed(wire))
+    except (msgspec.MsgspecError, CodedError, RecursionError):
+        return _unknown(found, text, ts)
+    same = cast(Fields, msgspec.to_builtins(block_json(draft))) == found
+    return draft if same else Draft(draft.turn_id, draft.ts, draft.block, text)
+
+
+def _shown_path(block: AnyBlock, turn: TurnId) -> str:
+    numbered = isinstance(block, Completion | WorkingSummary | RangeSummary)
+    return block.alias(turn) if numbered else block.path(turn)
+
+
+def _blob_fields(fields: Fields) -> list[str]:
+    return [name for name, value in fields.items() if isinstance(value, dict) and "sha256" in value]
+
+
+def _typed(wire: BlockJson) -> AnyBlock:
+    cls = _class_of(wire)
+    fields = _from_path(wire.path) | wire.meta
+    fields |= msgspec.to_builtins(msgspec.convert(fields.pop("blobs", {}), dict[str, BlobRef]))
+    layout_of(cls).unpack(wire.text, fields)
+    fields |= {name: value for name, value in _top(wire).items() if value}
+    known = {field.name for field in struct_fields(cls)}
+    return msgspec.convert({name: value for name, value in fields.items() if name in known}, cls)
+
+
+def _top(wire: BlockJson) -> Fields:
+    return {"author": wire.author, "mime": wire.mime, "data": wire.base64}
+
+
+def _class_of(wire: BlockJson) -> type[AnyBlock]:
+    """The class by type; of the results that came without a role, by what they look like."""
+    classes = _BY_TYPE.get(wire.type)
+    if classes is None:
+        raise BlockError(f"no block has the type {wire.type[:60]!r}")
+    if len(classes) == 1:
+        return classes[0]
+    role = wire.meta.get("role") or _guessed_role(wire)
+    for cls in classes:
+        if layout_of(cls).role == role:
+            return cls
+    raise BlockError(f"no {wire.type} has that role")
+
+
+def _guessed_role(wire: BlockJson) -> str:
+    if not wire.path.startswith("tc:") or wire.base64 is not None:
+        return "content"
+    is_json = wire.mime in ("", "application/json") and (wire.text or "").startswith("{")
+    return "digest" if is_json and '"artifact_path"' in (wire.text or "") else "status"
+
+
+def _from_path(path: str) -> Fields:
+    """The fields that the path alone gives; older logs say a call's id or a round's number nowhere else."""
+    try:
+        return _path_fields(parse(path))
+    except PathError:
+        return {}
+
+
+def _path_fields(path: LogicalPath) -> Fields:
+    match path:
+        case CallTextPath(call=call) | ToolPath(call=call):
+            fields: Fields = {"tool_call_id": call}
+        case RoundTextPath(round=number):
+            fields = {"round": number}
+        case EventPath(kind=kind, message=message):
+            fields = {"kind": kind, "message_id": message}
+        case CompletionPath(number=number) | RangeSummaryPath(number=number) | WorkingSummaryPath(number=number):
+            fields = {"n": number or 1}
+        case _:
+            fields = {}
+    return fields | {"artifact_path": str(path)}
+
+
+def _unknown(found: Fields, text: str, ts: str) -> Draft:
+    def said(name: str) -> str:
+        value = found.get(name)
+        return value if isinstance(value, str) else ""
+
+    block = Unknown(json=text, foreign_type=said("type"), foreign_path=said("path"))
+    try:
+        return Draft(TurnId(said("turn_id")), said("ts") or ts, block)
+    except EntryError:
+        return Draft(NO_TURN, ts, block)

@@ -1,0 +1,215 @@
+"""Layouts: what of each block stands in `text`, what in `meta` and what in `path` of its JSON form."""
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Attachment,
+    AttachmentMeta,
+    ConversationStarted,
+    Note,
+    Notes,
+    PlanRecorded,
+    PlansCompacted,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    SourcesAdded,
+    ToolCall,
+)
+from timeloom.core.ids import PlanId, TurnId
+from timeloom.core.paths import parse, physical
+from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
+from timeloom.core.sources import row_from_json, row_to_json
+from timeloom.core.timeline import Draft
+
+Fields = dict[str, object]
+
+_JSON: Final = msgspec.json.Decoder(dict[str, object])
+_HOSTING: Final = ("hosted_uri", "rn", "key")
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """One type's way into `text` and back.
+
+    `pack` takes what belongs into the text out of the fields and gives the text; what it leaves goes to `meta`.
+    `unpack` does the reverse: it puts what the text says among the fields that `meta` gave. `role` stands in
+    `meta.role` and tells apart the types that share one `type`.
+    """
+
+    pack: Callable[[Draft, Fields], str | None]
+    unpack: Callable[[str | None, Fields], None]
+    role: str = ""
+
+
+def layout_of(cls: type[AnyBlock]) -> Layout:
+    """The layout of that class; most put their text into `text` and all else into `meta`."""
+    return _LAYOUTS.get(cls, _PLAIN)
+
+
+def _pack_plain(_: Draft, fields: Fields) -> str | None:
+    return cast(str | None, fields.pop("text", None))
+
+
+def _unpack_plain(text: str | None, fields: Fields) -> None:
+    if text is not None:
+        fields["text"] = text
+
+
+def _pack_said(draft: Draft, fields: Fields) -> str | None:
+    fields["channel"] = cast(Notes | Note, draft.block).channel
+    return _pack_plain(draft, fields)
+
+
+def _pack_all(_: Draft, fields: Fields) -> str:
+    text = _dumps(fields)
+    fields.clear()
+    return text
+
+
+def _unpack_all(text: str | None, fields: Fields) -> None:
+    fields.update(_loads(text))
+
+
+def _pack_digest(_: Draft, fields: Fields) -> str:
+    return _dumps(fields.pop("digest"))
+
+
+def _unpack_digest(text: str | None, fields: Fields) -> None:
+    fields["digest"] = _loads(text)
+
+
+def _pack_call(draft: Draft, fields: Fields) -> str:
+    payload: Fields = {name: fields.pop(name) for name in ("tool_id", "tool_call_id")}
+    if "blobs" not in fields:
+        payload["params"] = msgspec.Raw(cast(str, fields.pop("params", "{}")).encode())
+    payload["ts"] = draft.ts
+    return _dumps(payload)
+
+
+class _CallText(msgspec.Struct):
+    tool_id: str
+    tool_call_id: str
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def _unpack_call(text: str | None, fields: Fields) -> None:
+    call = msgspec.json.decode(text or "", type=_CallText)
+    fields |= {"tool_id": call.tool_id, "tool_call_id": call.tool_call_id}
+    fields.setdefault("params", bytes(call.params).decode())
+
+
+class _PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A plan as the JSON form has it: statuses by the number of the step."""
+
+    plan_id: PlanId
+    steps: tuple[str, ...]
+    status: dict[str, StepStatus] = {}
+    created_ts: str = ""
+    last_ts: str = ""
+    origin_turn_id: TurnId | None = None
+    last_turn_id: TurnId | None = None
+    closed_ts: str = ""
+    superseded_ts: str = ""
+    snapshot_ref: str = ""
+
+
+class _PlansText(msgspec.Struct):
+    plans: list[_PlanText]
+
+
+def _pack_plan(draft: Draft, fields: Fields) -> str:
+    del fields["snapshot"]
+    return _dumps(_plan_out(cast(PlanRecorded, draft.block).snapshot))
+
+
+def _unpack_plan(text: str | None, fields: Fields) -> None:
+    fields["snapshot"] = _plan_in(msgspec.json.decode(text or "", type=_PlanText))
+
+
+def _pack_plans(draft: Draft, fields: Fields) -> str:
+    del fields["plans"]
+    plans = cast(PlansCompacted, draft.block).plans
+    return _dumps(_PlansText([_plan_out(plan.snapshot, plan.snapshot_ref) for plan in plans]))
+
+
+def _unpack_plans(text: str | None, fields: Fields) -> None:
+    plans = msgspec.json.decode(text or "", type=_PlansText).plans
+    fields["plans"] = [{"snapshot": _plan_in(plan), "snapshot_ref": plan.snapshot_ref} for plan in plans]
+
+
+def _plan_out(snapshot: PlanSnapshot, snapshot_ref: str = "") -> _PlanText:
+    kept = {name: getattr(snapshot, name) for name in PlanSnapshot.__struct_fields__ if name != "statuses"}
+    status: dict[str, StepStatus] = {str(n): status for n, status in enumerate(snapshot.statuses, 1)}
+    return _PlanText(**kept, status=status, snapshot_ref=snapshot_ref)
+
+
+def _plan_in(plan: _PlanText) -> Fields:
+    fields = cast(Fields, msgspec.to_builtins(plan))
+    fields["statuses"] = [plan.status.get(str(n), "pending") for n in range(1, len(plan.steps) + 1)]
+    return {name: value for name, value in fields.items() if name not in ("status", "snapshot_ref")}
+
+
+class _SourcesText(msgspec.Struct):
+    rows: list[dict[str, object]]
+
+
+def _pack_sources(draft: Draft, fields: Fields) -> str:
+    del fields["rows"]
+    return _dumps(_SourcesText([row_to_json(row) for row in cast(SourcesAdded, draft.block).rows]))
+
+
+def _unpack_sources(text: str | None, fields: Fields) -> None:
+    rows = msgspec.json.decode(text or "", type=_SourcesText).rows
+    fields["rows"] = [msgspec.to_builtins(row_from_json(row)) for row in rows]
+
+
+def _pack_content(draft: Draft, fields: Fields) -> str | None:
+    fields |= cast(Fields, fields.pop("hosting", {}))
+    if place := _physical_path(cast(str, fields.pop("artifact_path"))):
+        fields["physical_path"] = place
+    return _pack_plain(draft, fields)
+
+
+def _physical_path(path: str) -> str:
+    """Where the artifact is on disk; only files are."""
+    return str(physical(parse(path))) if path.startswith("fi:") else ""
+
+
+def _unpack_content(text: str | None, fields: Fields) -> None:
+    _unpack_plain(text, fields)
+    hosting = {name: fields.pop(name) for name in _HOSTING if name in fields}
+    if hosting:
+        fields["hosting"] = hosting
+
+
+def _dumps(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _loads(text: str | None) -> Fields:
+    return _JSON.decode(text or "")
+
+
+_PLAIN: Final = Layout(_pack_plain, _unpack_plain)
+
+_LAYOUTS: Final = MappingProxyType[type[AnyBlock], Layout](
+    {
+        ConversationStarted: Layout(_pack_all, _unpack_all),
+        SourcesAdded: Layout(_pack_sources, _unpack_sources),
+        AttachmentMeta: Layout(_pack_digest, _unpack_digest),
+        Attachment: Layout(_pack_content, _unpack_content),
+        Notes: Layout(_pack_said, _unpack_plain),
+        Note: Layout(_pack_said, _unpack_plain),
+        ToolCall: Layout(_pack_call, _unpack_call),
+        ResultDigest: Layout(_pack_digest, _unpack_digest, role="digest"),
+        ResultStatus: Layout(_pack_plain, _unpack_plain, role="status"),
+        ResultContent: Layout(_pack_content, _unpack_content, role="content"),
+        PlanRecorded: Layout(_pack_plan, _unpack_plan),
+        PlansCompacted: Layout(_pack_plans, _unpack_plans),
+    }
+)

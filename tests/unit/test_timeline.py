@@ -1,0 +1,112 @@
+"""Entries, ids and records: dense places, checked shapes, and bytes that load again."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeloom.core import ids
+from timeloom.core.blocks import BlockError, Unknown, UserPrompt
+from timeloom.core.ids import IdError, TurnId
+from timeloom.core.timeline import Draft, Entry, EntryError, Timeline, place
+from timeloom.testing.strategies import drafts
+from timeloom.wire.record import RecordError, decode_record, encode_record
+
+TS = "2026-02-09T02:14:32.676425Z"
+TURN = TurnId("turn_1")
+
+
+def entry(seq: int) -> Entry:
+    return place(Draft(TURN, TS, UserPrompt(text="x")), seq)
+
+
+@given(drafts, st.integers(1, 10**9))
+def test_a_record_loads_as_it_was_written(draft: Draft, seq: int) -> None:
+    assert decode_record(encode_record(draft), seq) == place(draft, seq)
+
+
+def test_a_record_of_a_newer_type_loads_as_unknown() -> None:
+    data = b'{"turn_id":"turn_1","ts":"%s","block":{"type":"new.kind","x":1}}' % TS.encode()
+    found = decode_record(data, 3)
+    assert found.block == Unknown(json='{"type":"new.kind","x":1}', foreign_type="new.kind")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"turn_id":"turn_1"}',
+        b'{"turn_id":"turn_1","ts":"x","block":{"type":"y"}}',
+        b'{"block":1}',
+    ],
+)
+def test_what_is_no_record_is_named_by_its_seq(data: bytes) -> None:
+    with pytest.raises(RecordError, match="entry 7"):
+        decode_record(data, 7)
+
+
+def test_text_without_a_utf8_form_is_refused_before_it_is_written() -> None:
+    with pytest.raises(BlockError, match="lone surrogate"):
+        encode_record(Draft(TURN, TS, UserPrompt(text="a\ud800")))
+
+
+@pytest.mark.parametrize("ts", ["", "2026-02-09", "2026-02-09 02:14:32Z", "2026-02-09T02:14:32+01:00", TS + "\n"])
+def test_a_time_that_is_not_utc_is_refused(ts: str) -> None:
+    with pytest.raises(EntryError):
+        Draft(TURN, ts, UserPrompt(text="x"))
+
+
+@pytest.mark.parametrize("turn", ["turn_", "t1", "turn_../x", "turn_" + "x" * 200])
+def test_a_turn_of_another_shape_is_refused(turn: str) -> None:
+    with pytest.raises(EntryError):
+        Draft(TurnId(turn), TS, UserPrompt(text="x"))
+
+
+def test_seqs_count_from_one() -> None:
+    with pytest.raises(EntryError):
+        entry(0)
+
+
+def test_a_timeline_grows_at_its_end_without_gaps() -> None:
+    timeline = Timeline([entry(1), entry(2)])
+    with pytest.raises(EntryError, match="after 3 has seq 4"):
+        timeline.extend([entry(3), entry(5)])
+    assert (timeline.tail, len(timeline)) == (2, 2)
+    timeline.extend([entry(3)])
+    assert [one.seq for one in timeline] == [1, 2, 3]
+    assert [one.seq for one in timeline.since(1)] == [2, 3]
+    assert timeline.at(3).path == "ar:turn_1.user.prompt"
+
+
+@pytest.mark.parametrize("seq", [0, 2, -1])
+def test_a_place_beyond_the_tail_is_refused(seq: int) -> None:
+    with pytest.raises(EntryError):
+        Timeline([entry(1)]).at(seq)
+
+
+def test_ids_have_their_documented_shapes() -> None:
+    turn = ids.make_turn_id(1770603271112, 36**6 + 35)
+    assert turn == "turn_1770603271112_00000z"
+    assert ids.make_call_id(16**12 + 255) == "0000000000ff"
+    assert ids.make_conversation_id(5, 1) == "conv_5_00000001"
+    assert ids.make_plan_id(turn, 0xABCD) == f"plan:{turn}:abcd"
+
+
+@given(st.integers(0, 10**13), st.integers(0, 2**64))
+def test_ids_made_here_are_accepted(epoch_ms: int, bits: int) -> None:
+    turn = ids.make_turn_id(epoch_ms, bits)
+    assert ids.turn_id(turn) == turn
+    assert ids.call_id(ids.make_call_id(bits))
+    assert ids.conversation_id(ids.make_conversation_id(epoch_ms, bits))
+    assert ids.plan_id(ids.make_plan_id(turn, bits))
+
+
+@pytest.mark.parametrize("shape", [ids.turn_id, ids.call_id, ids.conversation_id, ids.message_id, ids.plan_id])
+@pytest.mark.parametrize("text", ["", "a b", "../x", "x\n", "é", "-a", "turn_" + "x" * 129])
+def test_what_is_no_id_is_refused(shape: Callable[[str], str], text: str) -> None:
+    with pytest.raises(IdError):
+        shape(text)

@@ -1,0 +1,348 @@
+"""Views, kept up to date one entry at a time, equal what plain code over the whole log says."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeloom.core.blocks import (
+    Completion,
+    ConversationStarted,
+    Cut,
+    Digest,
+    Hidden,
+    ModelAnswered,
+    Pruned,
+    RangeSummary,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    SourcesAdded,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.blocks.round import Usage
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
+from timeloom.core.view.artifacts import READING_TOOLS
+from timeloom.core.view.cuts import RULES
+from timeloom.core.view.views import Views, fold
+from timeloom.core.view.visible import Stand
+from timeloom.testing.strategies import timelines
+from timeloom.wire.snapshot import decode_views, encode_views
+
+TS = "2026-02-09T02:14:32.676425Z"
+T1, T2 = TurnId("turn_1"), TurnId("turn_2")
+C1, C2 = CallId("c1"), CallId("c2")
+FILE = "fi:turn_1.files/a.md"
+
+Entries = Sequence[Entry]
+Shown = list[tuple[int, Stand | None]]
+
+
+def log(*blocks: object, turn: TurnId = T1) -> list[Entry]:
+    header = Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))
+    return [place(header, 1), *(place(Draft(turn, TS, block), seq) for seq, block in enumerate(blocks, 2))]  # pyright: ignore[reportArgumentType]
+
+
+# --- plain code over the whole log -----------------------------------------------------------------------------
+
+
+def plainly_visible(entries: Entries) -> Shown:
+    shown: Shown = []
+    for entry in entries:
+        before = list(shown)
+        match entry.block:
+            case Hidden(target=target, replacement=text):
+                taken = [seq for seq in hidden_by(entries[: entry.seq - 1], target) if can_hide(seq, shown)]
+                shown = replaced(shown, taken, Stand("hidden", entry.seq, text))
+            case Pruned(cuts=cuts):
+                for cut in cuts:
+                    taken = [seq for seq, _ in shown if cut.first_seq <= seq <= cut.last_seq]
+                    shown = replaced(shown, taken, Stand("pruned", entry.seq, cut.text) if cut.text else None)
+            case RangeSummary() as summary:
+                taken = [seq for seq, _ in shown if covers(summary, entries[seq - 1])]
+                shown = replaced(shown, taken, Stand("summary", entry.seq))
+                if not taken:
+                    shown = [*before, (entry.seq, None)]
+            case _:
+                shown.append((entry.seq, None))
+    return shown
+
+
+def hidden_by(entries: Entries, target: str) -> list[int]:
+    here = [entry for entry in entries if not isinstance(entry.block, Hidden | Pruned)]
+    # A summary that took others' place is not shown as itself, so neither its path nor its alias can be hidden.
+    here = [entry for entry in here if not isinstance(entry.block, RangeSummary)]
+    newest = [entry.seq for entry in here if entry.alias == target][-1:]
+    return newest or [entry.seq for entry in here if entry.path == target]
+
+
+def can_hide(seq: int, shown: Shown) -> bool:
+    return any(at == seq and (stand is None or stand.kind == "hidden") for at, stand in shown)
+
+
+def covers(summary: RangeSummary, entry: Entry) -> bool:
+    if summary.last_seq:
+        return summary.first_seq <= entry.seq <= summary.last_seq
+    return entry.turn_id in summary.covered_turn_ids
+
+
+def replaced(shown: Shown, taken: list[int], stand: Stand | None) -> Shown:
+    stands = [(taken[0], stand)] if taken and stand else []
+    return sorted([item for item in shown if item[0] not in taken] + stands, key=lambda item: item[0])
+
+
+class Span:
+    """What a rule holds together: from `start` to `end`, or to the end of the log while `end` is None."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.end: int | None = None
+
+    def take(self, does: str, seq: int) -> None:
+        if does == "open":
+            self.end = None
+        elif does != "extend" or self.end is not None:
+            self.end = seq
+
+    def holds(self, cut: int) -> bool:
+        return self.start <= cut and (self.end is None or cut < self.end)
+
+
+def plainly_legal_cuts(entries: Entries) -> list[int]:
+    offered = plainly_offered(entries)
+    spans = plain_spans(entries)
+    return [cut for cut in offered if cut and not any(span.holds(cut) for span in spans)]
+
+
+def plainly_offered(entries: Entries) -> list[int]:
+    turn, offered = NO_TURN, list[int]()
+    for entry in entries:
+        opens = isinstance(entry.block, TurnStarted | RoundStarted)
+        if opens or (isinstance(entry.block, UserPrompt) and entry.turn_id != turn):
+            turn = entry.turn_id
+            offered.append(entry.seq - 1)
+    return offered
+
+
+def plain_spans(entries: Entries) -> list[Span]:
+    spans: list[Span] = []
+    named: dict[str, Span] = {}
+    turn = NO_TURN
+
+    def end_all(seq: int) -> None:
+        for span in named.values():
+            span.end = span.end or seq
+        named.clear()
+
+    for entry in entries:
+        if isinstance(entry.block, TurnStarted | UserPrompt | RoundStarted) and entry.turn_id != turn:
+            turn = entry.turn_id
+            end_all(entry.seq - 1)
+        for mark in filter(None, (rule(entry) for rule in RULES if entry.turn_id == turn)):
+            if mark.key not in named and mark.does == "open":
+                named[mark.key] = Span(entry.seq)
+                spans.append(named[mark.key])
+            if mark.key in named:
+                named[mark.key].take(mark.does, entry.seq)
+            if mark.does == "close":
+                named.pop(mark.key, None)
+        if isinstance(entry.block, TurnEnded) and entry.turn_id == turn:
+            end_all(entry.seq)
+    return spans
+
+
+def plain_versions(entries: Entries) -> dict[str, list[CallId | None]]:
+    reading: set[CallId | None] = set()
+    found: dict[str, list[CallId | None]] = {}
+    for entry in entries:
+        block = entry.block
+        if isinstance(block, ToolCall) and block.tool_id in READING_TOOLS:
+            reading.add(block.tool_call_id)
+        path = getattr(block, "artifact_path", "") or getattr(getattr(block, "digest", None), "artifact_path", "")
+        if not path or (path in found and getattr(block, "tool_call_id", None) in reading):
+            continue
+        call: CallId | None = getattr(block, "tool_call_id", None)
+        versions = found.setdefault(path, [])
+        if versions[-1:] != [call]:
+            versions.append(call)
+    return found
+
+
+# --- properties ------------------------------------------------------------------------------------------------
+
+
+@given(timelines())
+def test_what_is_visible_equals_the_plain_fold(entries: Entries) -> None:
+    assert list(fold(entries).visible.shown.items()) == plainly_visible(entries)
+
+
+@given(timelines())
+def test_legal_cuts_equal_the_plain_rules(entries: Entries) -> None:
+    assert fold(entries).cuts.legal == plainly_legal_cuts(entries)
+
+
+@given(timelines())
+def test_every_entry_is_in_sight_or_known_to_be_gone(entries: Entries) -> None:
+    visible = fold(entries).visible
+    for entry in entries:
+        marks = isinstance(entry.block, Hidden | Pruned | RangeSummary)
+        assert marks or (entry.seq in visible.shown) or (entry.seq in visible.gone)
+
+
+@given(timelines())
+def test_every_path_leads_to_its_entries(entries: Entries) -> None:
+    paths = fold(entries).paths
+    for entry in entries:
+        if entry.path:
+            assert entry.seq in paths.seqs[entry.path]
+        if entry.alias:
+            newest = [one.seq for one in entries if one.alias == entry.alias][-1]
+            assert paths.find(entry.alias) == (newest,)
+
+
+@given(timelines())
+def test_calls_are_open_until_a_receipt(entries: Entries) -> None:
+    receipts = {(e.turn_id, e.block.tool_call_id) for e in entries if isinstance(e.block, ResultDigest | ResultStatus)}
+    calls = {(e.turn_id, e.block.tool_call_id): e.seq for e in entries if isinstance(e.block, ToolCall)}
+    expected = {f"{turn}.{call}": seq for (turn, call), seq in calls.items() if (turn, call) not in receipts}
+    assert fold(entries).calls.open == expected
+
+
+@given(timelines())
+def test_versions_are_grouped_by_call_and_path(entries: Entries) -> None:
+    artifacts = fold(entries).artifacts.artifacts
+    assert {path: [one.tool_call_id for one in item.versions] for path, item in artifacts.items()} == plain_versions(
+        entries
+    )
+
+
+@given(timelines())
+def test_spend_is_the_sum_of_what_models_reported(entries: Entries) -> None:
+    spend = fold(entries).spend
+    answers = [entry.block for entry in entries if isinstance(entry.block, ModelAnswered)]
+    assert spend.total.output_tokens == sum(answer.usage.output_tokens for answer in answers)
+    assert spend.total.cost_nano_usd == sum(one.cost_nano_usd for one in spend.by_turn.values())
+    assert spend.total.model_calls == sum(one.model_calls for one in spend.by_model.values()) == len(answers)
+
+
+@given(timelines())
+def test_a_turns_spans_hold_exactly_its_entries(entries: Entries) -> None:
+    turns = fold(entries).turns.turns
+    for name, turn in turns.items():
+        assert list(turn.seqs()) == [entry.seq for entry in entries if entry.turn_id == name]
+    assert set(turns) == {entry.turn_id for entry in entries} - {NO_TURN}
+
+
+@given(timelines(), st.data())
+def test_a_snapshot_goes_on_as_if_it_had_never_been_taken(entries: Entries, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(entries)))
+    restored = decode_views(encode_views(fold(entries[:at])))
+    assert restored is not None
+    assert encode_views(fold(entries[at:], restored)) == encode_views(fold(entries))
+
+
+# --- examples --------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_out_of_order_is_refused() -> None:
+    with pytest.raises(EntryError, match="after 0"):
+        Views().add(log(UserPrompt(text="x"))[1])
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x90", msgspec.msgpack.encode({"tail": "x"})])
+def test_a_damaged_snapshot_is_no_snapshot(data: bytes) -> None:
+    assert decode_views(data) is None
+
+
+def test_hiding_a_result_leaves_one_stand_for_its_blocks() -> None:
+    digest = ResultDigest(tool_call_id=C1, digest=Digest(artifact_path="tc:turn_1.c1.result"))
+    content = ResultContent(tool_call_id=C1, artifact_path="tc:turn_1.c1.result", mime="text/plain", text="long")
+    views = fold(log(digest, content, Hidden(target="tc:turn_1.c1.result", replacement="was long")))
+    assert views.visible.shown == {1: None, 2: Stand("hidden", 4, "was long")}
+    assert list(views.paths.find("tc:turn_1.c1.result")) == [2, 3]
+
+
+def test_reading_a_hidden_artifact_again_shows_it_and_makes_no_version() -> None:
+    write = ResultContent(tool_call_id=C1, artifact_path=FILE, mime="text/markdown", text="v1")
+    hide = Hidden(target=FILE, replacement="draft")
+    call = ToolCall(tool_id="react.read", tool_call_id=C2)
+    again = ResultContent(tool_call_id=C2, artifact_path=FILE, mime="text/markdown", text="v1")
+    views = fold(log(write, hide, call, again))
+    assert views.visible.shown[5] is None
+    assert not views.artifacts.artifacts[FILE].edited
+
+
+def test_an_edit_is_a_new_version_and_the_path_means_the_newest() -> None:
+    digest = Digest(artifact_path=FILE, kind="file")
+    first = [ResultDigest(tool_call_id=C1, digest=digest), content(C1, "v1")]
+    second = [ResultDigest(tool_call_id=C2, digest=digest), content(C2, "v2")]
+    artifact = fold(log(*first, *second)).artifacts.artifacts[FILE]
+    assert artifact.edited
+    assert (artifact.latest.digest_seq, artifact.latest.content_seqs) == (4, [5])
+    assert artifact.digest == digest
+
+
+def content(call: CallId, text: str) -> ResultContent:
+    return ResultContent(tool_call_id=call, artifact_path=FILE, mime="text/markdown", text=text)
+
+
+def test_pruning_puts_a_card_where_the_turn_was() -> None:
+    views = fold(log(UserPrompt(text="a"), Completion(text="b"), Pruned(cuts=(Cut(2, 3, "card"),))))
+    assert views.visible.shown == {1: None, 2: Stand("pruned", 4, "card")}
+
+
+def test_a_summary_stands_where_its_range_began_and_takes_an_older_summary_in() -> None:
+    first = RangeSummary(covered_turn_ids=(T1,), text="s1", first_seq=2, last_seq=3)
+    second = RangeSummary(covered_turn_ids=(T1,), text="s2", n=2)
+    views = fold(log(UserPrompt(text="a"), Completion(text="b"), first, Completion(text="c", n=2), second))
+    assert views.visible.shown == {1: None, 2: Stand("summary", 6)}
+
+
+def test_a_turn_counts_what_it_will_number_next() -> None:
+    views = fold(log(TurnStarted(n=1), RoundStarted(round=1), Completion(text="a"), TurnEnded(reason="completed")))
+    turn = views.turns.turns[T1]
+    assert (turn.completions, turn.ended, [one.first_seq for one in turn.rounds]) == (1, "completed", [3])
+    assert views.turns.open_turn is None
+
+
+def test_a_turn_is_open_until_it_ends_and_opens_again() -> None:
+    entries = log(TurnStarted(n=1), TurnEnded(reason="stopped"), TurnStarted(n=1))
+    assert fold(entries).turns.open_turn == T1
+    assert Views().turns.open_turn is None
+
+
+def test_history_may_be_cut_between_rounds_but_not_inside_a_call() -> None:
+    done = [ToolCall(tool_id="x.y", tool_call_id=C1), ResultStatus(tool_call_id=C1, text="ok")]
+    waiting = [ToolCall(tool_id="x.y", tool_call_id=C2)]
+    entries = log(
+        UserPrompt(text="a"), RoundStarted(round=1), *done, RoundStarted(round=2), *waiting, RoundStarted(round=3)
+    )
+    views = fold(entries)
+    assert views.cuts.legal == [1, 5]
+    assert views.cuts.after(1) == [5]
+    late = place(Draft(T1, TS, ResultStatus(tool_call_id=C1, text="late")), 9)
+    views.add(late)
+    assert views.cuts.legal == [1]
+
+
+def test_sources_know_where_they_were_used() -> None:
+    rows = SourcesAdded(rows=(SourceRow(sid=1, source_type="web", url="https://a.example/"),))
+    digest = ResultDigest(tool_call_id=C1, digest=Digest(artifact_path=FILE, sources_used=(1,)))
+    views = fold(log(rows, Completion(text="x [[S:1]]", sources_used=(1,)), digest))
+    assert views.sources.used_at == {1: [3, 4]}
+    assert views.sources.pool.get(1) is not None
+
+
+def test_usage_of_a_call_counts_once_in_turn_model_and_total() -> None:
+    answer = ModelAnswered(round=1, model="m", stop_reason="end", usage=Usage(input_tokens=3, cache_read_tokens=2))
+    spend = fold(log(answer, RoundStarted(round=1))).spend
+    assert spend.by_model["m"].input_tokens == spend.by_turn[T1].input_tokens == spend.total.input_tokens == 3
+    assert (spend.total.rounds, spend.total.cache_read_tokens) == (1, 2)
