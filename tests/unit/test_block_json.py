@@ -1,12 +1,14 @@
 """The JSON form of blocks: exact, lossless, and forgiving to what it does not know."""
 
 import json
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.blocks import (
+    BLOCK_CLASSES,
     BlockError,
     Completion,
     Digest,
@@ -25,6 +27,7 @@ from timeloom.core.ids import CallId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.timeline import Draft
+from timeloom.testing.samples import sample_drafts
 from timeloom.testing.strategies import drafts
 from timeloom.wire.block_json import decode_block, encode_block
 
@@ -43,6 +46,17 @@ def as_json(draft: Draft) -> dict[str, object]:
 
 def from_json(value: dict[str, object]) -> Draft:
     return decode_block(json.dumps(value).encode(), TS)
+
+
+def test_there_is_a_sample_of_every_class() -> None:
+    assert {type(draft.block) for draft in sample_drafts()} == set(BLOCK_CLASSES)
+
+
+@pytest.mark.parametrize("draft", sample_drafts(), ids=lambda draft: draft.block.type_name)
+def test_every_sample_comes_back_equal(draft: Draft) -> None:
+    again = decode_block(encode_block(draft), TS)
+    assert again.block == draft.block
+    assert (again.original, encode_block(again)) == ("", encode_block(draft))
 
 
 @given(drafts)
@@ -202,6 +216,20 @@ def test_a_result_of_a_role_nobody_knows_is_kept(role: object) -> None:
     draft = from_json(value)
     assert isinstance(draft.block, Unknown)
     assert as_json(draft) == value
+
+
+@pytest.mark.parametrize(("said", "kept"), [("2026-02-09T03:15:49+00:00", "2026-02-09T03:15:49Z"), ("yesterday", TS)])
+def test_a_time_in_another_spelling_leaves_the_block_typed(said: str, kept: str) -> None:
+    value: dict[str, object] = {"type": "user.prompt", "turn_id": "turn_1", "ts": said, "text": "hi"}
+    draft = from_json(value)
+    assert (draft.block, draft.ts) == (UserPrompt(text="hi"), kept)
+    assert as_json(draft) == value
+
+
+def test_a_foreign_object_that_is_stored_is_named_instead_of_shown() -> None:
+    ref = ref_of(b"{}")
+    value = as_json(Draft(TURN, TS, Unknown(json=ref, foreign_type="new.kind")))
+    assert cast(dict[str, object], value["meta"])["blobs"] == {"json": {"sha256": ref.sha256, "size_bytes": 2}}
 
 
 def test_a_place_that_no_entry_can_have_leaves_the_block_to_the_conversation() -> None:

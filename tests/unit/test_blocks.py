@@ -44,6 +44,7 @@ from timeloom.core.codes import CODES, CodedError
 from timeloom.core.ids import CallId, MessageId, TurnId
 from timeloom.core.payload import BlobRef, ref_of, size_of
 from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import Draft
 from timeloom.testing.strategies import blocks
 
 CALL = CallId("c1")
@@ -138,6 +139,16 @@ def test_the_body_of_a_source_leaves_its_row() -> None:
     assert isinstance(small.rows[0].content, BlobRef)
     assert small.rows[1] == ROW
     assert put_back(small, taken.__getitem__).rows == rows
+
+
+def test_a_drafts_payloads_are_its_blocks_and_its_originals() -> None:
+    long = "x" * (INLINE_BYTES + 1)
+    draft = Draft(
+        TurnId("turn_1"), "2026-02-09T02:14:32Z", UserPrompt(text=long), original='{"type": "user.prompt"}' + long
+    )
+    small, taken = take_out(draft)
+    assert len(references(small)) == len(taken) == 2
+    assert put_back(small, taken.__getitem__) == draft
 
 
 @pytest.mark.parametrize("payload", ["é", "é".encode(), ref_of("é".encode())])

@@ -100,6 +100,15 @@ def test_a_string_left_open_runs_to_the_end_of_the_reply() -> None:
     assert events[-1] == Closed(DECISION, 0, "end_of_stream")
 
 
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_an_escape_may_be_cut_from_its_quote(cut: int) -> None:
+    parser = ChannelParser()
+    parser.feed("<channel:action>")
+    inner = r'""\"'
+    events = [*parser.feed(inner[:cut]), *parser.feed(inner[cut:]), *parser.feed("</channel:action>"), *parser.close()]
+    assert coalesce(events) == [Delta(DECISION, 0, inner), Closed(DECISION, 0, "close_tag")]
+
+
 def test_an_open_string_does_not_reach_into_the_next_decision() -> None:
     parser = ChannelParser()
     events = parser.feed(
@@ -233,6 +242,15 @@ def test_text_flows_at_once_and_only_a_possible_tag_is_held_back() -> None:
     assert parser.feed("e") == [Delta("thinking", 0, "</channel:the")]
     assert parser.feed("\n<channel:co") == [Delta("thinking", 0, "\n")]
     assert parser.feed("x") == [Delta("thinking", 0, "<channel:cox")]
+
+
+def test_a_stray_close_tag_is_not_held_back() -> None:
+    assert ChannelParser().feed("x </channel:co")[-1] == Outside(0, "x </channel:co")
+
+
+def test_a_name_may_have_64_characters() -> None:
+    name = "a" * 64
+    assert violations(parse(f"<channel:{name}></channel:{name}>")) == [(UNDECLARED, name, 0)]
 
 
 def test_nothing_is_held_back_inside_a_json_string() -> None:

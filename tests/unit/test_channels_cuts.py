@@ -29,7 +29,10 @@ FRAGMENTS = [
     *("\n", "\r\n", " ", '"', "\\", '\\"', "\\\\", "`", "```\n", "{", "}", "x", "é", "😀", "\ud83d", "\ude00"),
 ]
 By = Literal["close_tag", "open_tag", "end_of_stream"]
-REPLIES = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=14).map("".join)
+QUOTED = st.lists(st.sampled_from(['"', "\\", "</channel:action>", "</channel:", "x"]), max_size=14).map("".join)
+REPLIES = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=14).map("".join) | QUOTED.map(
+    lambda text: f"<channel:action>{text}"
+)
 
 
 def open_string(json: str) -> bool:
@@ -123,12 +126,24 @@ def test_the_outcome_does_not_depend_on_the_cuts_between_bytes(data: bytes) -> N
 
 
 @given(REPLIES, st.integers(1, 20))
-def test_no_character_is_lost_but_tags_and_white_space(text: str, size: int) -> None:
-    kept = "".join(event.text for event in in_pieces(text, [size]))
+def test_the_reply_can_be_written_again_from_its_events(text: str, size: int) -> None:
+    again = "".join(as_written(event) for event in in_pieces(text, [size]))
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    remainder = iter(whole)
-    assert all(char in remainder for char in kept)
-    assert len(re.sub(r"</?channel:[^>]*>|\s", "", kept)) == len(re.sub(r"</?channel:[^>]*>|\s", "", whole))
+    assert without_aliases_and_space(again) == without_aliases_and_space(whole)
+
+
+def as_written(event: Event) -> str:
+    match event:
+        case Opened(channel=channel):
+            return f"<channel:{channel}>"
+        case Closed(channel=channel, by="close_tag"):
+            return f"</channel:{channel}>"
+        case _:
+            return event.text
+
+
+def without_aliases_and_space(text: str) -> str:
+    return "".join(text.replace("channel:action>", f"channel:{DECISION}>").split())
 
 
 @given(REPLIES, st.integers(1, 20))

@@ -173,6 +173,15 @@ def test_a_surrogate_pair_waits_for_its_other_half() -> None:
     assert stream.feed("x") == [FieldDelta("notes", "\ufffdx")]
 
 
+@pytest.mark.parametrize("after", ["x", "\\n", "\\u0041", "\\\\", '\\"', "\\ud83d\\ude00", "é"])
+def test_a_lone_first_half_is_replaced_whatever_follows(after: str) -> None:
+    text = f'{{"notes": "\\ud83d{after}"}}'
+    for cut in ([text], list(text)):
+        stream = DecisionStream()
+        fields = streamed([event for piece in cut for event in stream.feed(piece)])
+        assert fields == [("notes", "\ufffd" + json.loads(f'"{after}"'))]
+
+
 def test_an_empty_string_has_an_end() -> None:
     assert DecisionStream().feed('{"notes": ""}') == [FieldEnd("notes")]
 

@@ -149,6 +149,8 @@ def test_a_file_without_line_endings_takes_those_of_the_patch() -> None:
         ("a\nb", "-a\n+x\n b\n\\ No newline at end of file\n", "x\nb"),
         ("a\nb", "-a\n+x\n b\n", "x\nb"),
         ("a\nb", " a\n-b\n+c\n", "a\nc"),
+        ("a\nb", " a\n+c\n-b\n", "a\nc"),
+        ("a\nb", "-a\n-b\n", ""),
         ("a\nb", " a\n b\n+c\n", "a\nb\nc"),
         ("a\r\nb", " a\n b\n+c\n", "a\r\nb\r\nc"),
         ("a\nb", " a\n-b\n", "a\n"),

@@ -1,6 +1,8 @@
 """Views, kept up to date one entry at a time, equal what plain code over the whole log says."""
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.blocks import (
+    ApprovalDecided,
+    ApprovalRequested,
     Completion,
     ConversationStarted,
     Cut,
@@ -32,8 +36,10 @@ from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
 from timeloom.core.view.artifacts import READING_TOOLS
 from timeloom.core.view.cuts import RULES
-from timeloom.core.view.views import Views, fold
+from timeloom.core.view.views import VIEWS_VERSION, Views, fold
 from timeloom.core.view.visible import Stand
+from timeloom.testing.samples import TURN as SAMPLE_TURN
+from timeloom.testing.samples import sample_drafts
 from timeloom.testing.strategies import timelines
 from timeloom.wire.snapshot import decode_views, encode_views
 
@@ -252,6 +258,51 @@ def test_a_snapshot_goes_on_as_if_it_had_never_been_taken(entries: Entries, data
 # --- examples --------------------------------------------------------------------------------------------------
 
 
+def test_the_samples_fold_like_plain_code_says() -> None:
+    entries = [place(draft, seq) for seq, draft in enumerate(sample_drafts(), 1)]
+    views = fold(entries)
+    assert list(views.visible.shown.items()) == plainly_visible(entries)
+    assert views.cuts.legal == plainly_legal_cuts(entries)
+    assert views.conversation.erased
+    assert (views.conversation.title, views.conversation.reactions) == ("Ferries", {SAMPLE_TURN: "ok"})
+
+
+def test_the_folds_are_those_of_their_version() -> None:
+    """A fold that changed without a new `VIEWS_VERSION` would trust snapshots that the old fold made."""
+    entries = [place(draft, seq) for seq, draft in enumerate(sample_drafts(), 1)]
+    digest = hashlib.sha256(encode_views(fold(entries))).hexdigest()
+    pinned = Path(__file__).parent.parent / "golden" / "views" / f"{VIEWS_VERSION}.sha256"
+    assert digest == pinned.read_text().strip(), "a fold changed: give VIEWS_VERSION a new value and pin its digest"
+
+
+def test_a_summary_of_nothing_in_sight_shows_itself() -> None:
+    assert fold(log(RangeSummary(covered_turn_ids=(T2,), text="s"))).visible.shown == {1: None, 2: None}
+
+
+def test_an_answer_is_hidden_by_its_bare_path_too() -> None:
+    hide = Hidden(target="ar:turn_1.assistant.completion", replacement="short")
+    visible = fold(log(Completion(text="a"), Completion(text="b", n=2), hide)).visible
+    assert visible.shown == {1: None, 2: None, 3: Stand("hidden", 4, "short")}
+
+
+def test_a_question_to_a_person_is_not_cut_from_its_answer() -> None:
+    ask = ApprovalRequested(tool_call_id=C1, tool_id="x.y", text="?")
+    decide = ApprovalDecided(tool_call_id=C1, approved=False, by="u")
+    entries = log(
+        UserPrompt(text="a"), RoundStarted(round=1), ask, RoundStarted(round=2), decide, RoundStarted(round=3)
+    )
+    views = fold(entries)
+    assert views.cuts.legal == [1, 6]
+    call = views.calls.get(T1, C1)
+    assert call is not None
+    assert call.approved is False
+
+
+def test_a_receipt_before_its_call_leaves_no_call_open() -> None:
+    views = fold(log(ResultStatus(tool_call_id=C1, text="ok"), ToolCall(tool_id="x.y", tool_call_id=C1)))
+    assert views.calls.open == {}
+
+
 def test_an_entry_out_of_order_is_refused() -> None:
     with pytest.raises(EntryError, match="after 0"):
         Views().add(log(UserPrompt(text="x"))[1])
@@ -278,6 +329,21 @@ def test_reading_a_hidden_artifact_again_shows_it_and_makes_no_version() -> None
     views = fold(log(write, hide, call, again))
     assert views.visible.shown[5] is None
     assert not views.artifacts.artifacts[FILE].edited
+
+
+def test_metadata_that_a_reading_shows_again_is_no_edit() -> None:
+    digest = Digest(artifact_path=FILE, kind="file")
+    call = ToolCall(tool_id="react.read", tool_call_id=C2)
+    views = fold(log(ResultDigest(tool_call_id=C1, digest=digest), call, ResultDigest(tool_call_id=C2, digest=digest)))
+    assert views.artifacts.edit_seqs == {}
+
+
+def test_what_was_pruned_away_cannot_be_hidden_and_a_wide_prune_takes_the_rest() -> None:
+    prune = Pruned(cuts=(Cut(2, 30),))
+    hide = Hidden(target="ar:turn_1.user.prompt", replacement="gone anyway")
+    views = fold(log(UserPrompt(text="a"), prune, hide, Pruned(cuts=(Cut(1, 99, "card"),))))
+    assert views.visible.shown == {1: Stand("pruned", 5, "card")}
+    assert views.visible.gone == {1: 5, 2: 3}
 
 
 def test_an_edit_is_a_new_version_and_the_path_means_the_newest() -> None:

@@ -26,10 +26,6 @@ def ref_of(data: bytes) -> BlobRef:
 
 def size_of(payload: Text | Data) -> int:
     """The payload's size in bytes, wherever it is; text counts as UTF-8."""
-    match payload:
-        case BlobRef(size_bytes=size_bytes):
-            return size_bytes
-        case bytes():
-            return len(payload)
-        case str():
-            return len(payload.encode("utf-8", "surrogatepass"))
+    if isinstance(payload, BlobRef):
+        return payload.size_bytes
+    return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "surrogatepass"))

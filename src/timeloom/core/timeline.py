@@ -8,6 +8,7 @@ import msgspec
 from timeloom.core.blocks import AnyBlock
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, TurnId, turn_id
+from timeloom.core.payload import Text
 
 NO_TURN = TurnId("")
 """The turn of entries that belong to the conversation as a whole."""
@@ -22,6 +23,11 @@ class EntryError(CodedError):
         super().__init__("entry_malformed", message)
 
 
+def is_timestamp(text: str) -> bool:
+    """Whether the text is a time as entries carry it."""
+    return _TS.fullmatch(text) is not None
+
+
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
     """A block with its turn and time, before the journal gives it a place.
 
@@ -32,10 +38,10 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
     turn_id: TurnId
     ts: str
     block: AnyBlock
-    original: str = ""
+    original: Text = ""
 
     def __post_init__(self) -> None:
-        if not _TS.fullmatch(self.ts):
+        if not is_timestamp(self.ts):
             raise EntryError(f"ts is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z, got {self.ts[:40]!r}")
         if self.turn_id:
             try:

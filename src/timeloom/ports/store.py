@@ -39,6 +39,10 @@ class Verified(msgspec.Struct, frozen=True):
 class Store(Journal, Reader, Blobs, Snapshots, Protocol):
     """All that a runtime needs of a place to keep conversations."""
 
+    async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        """Ids greater than `after`, of every tenant, in order; for those who look after the place, never for users."""
+        ...
+
     async def verify(self) -> Verified:
         """Reads everything and reports what is damaged, naming the conversation; changes nothing."""
         ...

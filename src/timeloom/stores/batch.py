@@ -100,6 +100,12 @@ def make_batch(
     )
 
 
+def named_tenant(drafts: Sequence[Draft]) -> str:
+    """The tenant of a conversation that these drafts begin; empty where they begin none."""
+    first = drafts[0].block if drafts else None
+    return first.tenant if isinstance(first, ConversationStarted) else ""
+
+
 def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
     """The checksum of a record at its place, so that one at another's place is noticed as well as one that changed."""
     return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))

@@ -1,5 +1,6 @@
 """The disk: the few operations on files and folders whose order and syncing a store's durability rests on."""
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -15,6 +16,11 @@ _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None) if sys.platf
 
 class Disk:
     """The machine's disk; tests put one in its place that forgets what was not synced."""
+
+    def create(self, path: Path) -> None:
+        """An empty file, readable by its owner alone, unless there is one already."""
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
 
     def write_new(self, folder: Path, data: bytes) -> Path:
         """A new file of that folder, whose content is durable and whose name is not yet."""

@@ -14,7 +14,7 @@ from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.ports.store import StoreError, Verified
-from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch
+from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant
 from timeloom.stores.followers import Followers
 from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor
 from timeloom.wire.record import decode_record
@@ -33,7 +33,7 @@ class _Conversation:
 
 
 class MemoryStore:
-    """A `Store` of one event loop. It keeps records as they would be on disk, so that loading shows what a file would."""
+    """A `Store` of one event loop; it keeps records as a file would, so that what loads has been written and read."""
 
     def __init__(self) -> None:
         self._conversations: dict[ConversationId, _Conversation] = {}
@@ -53,7 +53,7 @@ class MemoryStore:
         found = self._conversations.get(conversation)
 
         def read_text(ref: BlobRef) -> str:
-            return self._read(found.info.tenant if found else "", ref).decode("utf-8", "replace")
+            return self._read(found.info.tenant if found else named_tenant(drafts), ref).decode("utf-8", "replace")
 
         batch = make_batch(conversation, expected_tail, drafts, read_text)
         tail = found.info.tail if found else 0
@@ -113,6 +113,10 @@ class MemoryStore:
             cursor = read_cursor(query.cursor)
             found = [info for info in found if _order(info) < cursor]
         return ConversationPage(tuple(found[:size]), cursor_of(found[size - 1]) if len(found) > size else "")
+
+    async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        self._check_open()
+        return sorted(name for name in self._conversations if name > after)[:limit]
 
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         self._check_open()

@@ -1,0 +1,1 @@
+"""Testing: contracts, builders and strategies that ship with the package."""

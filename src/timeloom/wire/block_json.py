@@ -22,7 +22,7 @@ from timeloom.core.paths import (
     parse,
 )
 from timeloom.core.payload import BlobRef
-from timeloom.core.timeline import NO_TURN, Draft, EntryError
+from timeloom.core.timeline import NO_TURN, Draft, EntryError, is_timestamp
 from timeloom.wire.layouts import Fields, layout_of
 
 
@@ -51,10 +51,9 @@ _BY_TYPE: Final = MappingProxyType(
 
 def encode_block(draft: Draft) -> bytes:
     """The block's JSON object; one that came from outside in another spelling is given back as it came."""
-    if draft.original:
-        return draft.original.encode()
-    if isinstance(draft.block, Unknown):
-        return draft.block.json.encode()
+    given = draft.block.json if isinstance(draft.block, Unknown) else draft.original
+    if given and isinstance(given, str):
+        return given.encode()
     return msgspec.json.encode(block_json(draft))
 
 
@@ -98,11 +97,17 @@ def decode_block(data: bytes, ts: str) -> Draft:
         raise BlockError(f"a block is a JSON object, got something else: {error}") from error
     try:
         wire = msgspec.convert(found, BlockJson)
-        draft = Draft(TurnId(wire.turn_id), wire.ts or ts, _typed(wire))
+        draft = Draft(TurnId(wire.turn_id), _time(wire.ts, ts), _typed(wire))
     except (msgspec.MsgspecError, CodedError, RecursionError):
         return _unknown(found, text, ts)
-    same = cast(Fields, msgspec.to_builtins(block_json(draft))) == found
+    same = _UNTYPED.decode(encode_block(draft)) == found
     return draft if same else Draft(draft.turn_id, draft.ts, draft.block, text)
+
+
+def _time(said: str, ts: str) -> str:
+    """The block's own time where it is one, in the spelling that entries have."""
+    said = said.removesuffix("+00:00") + "Z" if said.endswith("+00:00") else said
+    return said if is_timestamp(said) else ts
 
 
 def _shown_path(block: AnyBlock, turn: TurnId) -> str:
@@ -179,6 +184,6 @@ def _unknown(found: Fields, text: str, ts: str) -> Draft:
 
     block = Unknown(json=text, foreign_type=said("type"), foreign_path=said("path"))
     try:
-        return Draft(TurnId(said("turn_id")), said("ts") or ts, block)
+        return Draft(TurnId(said("turn_id")), _time(said("ts"), ts), block)
     except EntryError:
         return Draft(NO_TURN, ts, block)

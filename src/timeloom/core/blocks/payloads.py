@@ -1,8 +1,8 @@
-"""Payloads of a block: taking large ones out so that they can be stored by hash, and putting them back."""
+"""Payloads of a block, row or draft: large ones taken out, so that they can be stored by hash, and put back."""
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final, Literal, TypeVar, cast, get_args
+from typing import Final, Literal, TypeGuard, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import fields, replace
@@ -15,69 +15,75 @@ makes rows heavy to page through."""
 
 Payloads = dict[BlobRef, bytes]
 
-_Kind = Literal["text", "data", "rows"]
+_Kind = Literal["text", "data", "rows", "struct"]
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
-def take_out(block: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]:
-    """The block with a reference for all bytes and for every text above the size, and what they refer to."""
+def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]:
+    """The same with a reference for all bytes and for every text above the size, and what they refer to."""
     taken: Payloads = {}
 
-    def store(value: object, kind: _Kind) -> object:
-        if isinstance(value, str) and kind == "text" and len(value) * 4 > inline_bytes:
-            data = value.encode()
+    def store(payload: object, kind: _Kind) -> object:
+        if isinstance(payload, str) and kind == "text" and len(payload) * 4 > inline_bytes:
+            data = payload.encode()
             if len(data) <= inline_bytes:
-                return value
-        elif isinstance(value, bytes):
-            data = value
+                return payload
+        elif isinstance(payload, bytes):
+            data = payload
         else:
-            return value
+            return payload
         ref = ref_of(data)
         taken[ref] = data
         return ref
 
-    return _mapped(block, store), taken
+    return _mapped(value, store), taken
 
 
-def put_back(block: _S, read: Callable[[BlobRef], bytes]) -> _S:
-    """The block with every reference replaced by what `read` gives for it."""
+def put_back(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
+    """The same with every reference replaced by what `read` gives for it."""
 
-    def fetch(value: object, kind: _Kind) -> object:
-        if not isinstance(value, BlobRef):
-            return value
-        data = read(value)
+    def fetch(payload: object, kind: _Kind) -> object:
+        if not isinstance(payload, BlobRef):
+            return payload
+        data = read(payload)
         return data.decode() if kind == "text" else data
 
-    return _mapped(block, fetch)
+    return _mapped(value, fetch)
 
 
-def references(block: msgspec.Struct) -> tuple[BlobRef, ...]:
-    """Every reference that stands in the block, in the order of its fields."""
+def references(value: msgspec.Struct) -> tuple[BlobRef, ...]:
+    """Every reference that stands in it, in the order of its fields."""
     found: list[BlobRef] = []
 
-    def note(value: object, _: _Kind) -> object:
-        if isinstance(value, BlobRef):
-            found.append(value)
-        return value
+    def note(payload: object, _: _Kind) -> object:
+        if isinstance(payload, BlobRef):
+            found.append(payload)
+        return payload
 
-    _mapped(block, note)
+    _mapped(value, note)
     return tuple(found)
 
 
-def _mapped(block: _S, swap: Callable[[object, _Kind], object]) -> _S:
+def _mapped(value: _S, swap: Callable[[object, _Kind], object]) -> _S:
     changed: dict[str, object] = {}
-    for name, kind in _payload_fields(type(block)):
-        before = getattr(block, name)
+    for name, kind in _payload_fields(type(value)):
+        before = getattr(value, name)
         if kind == "rows":
-            after = tuple(_mapped(row, swap) for row in cast(tuple[msgspec.Struct, ...], before))
-            if all(old is new for old, new in zip(before, after, strict=True)):
-                continue
+            after: object = _mapped_rows(before, swap)
+        elif kind == "struct":
+            after = _mapped(before, swap)
         else:
             after = swap(before, kind)
-            if after is before:
-                continue
-        changed[name] = after
-    return replace(block, **changed) if changed else block
+        if after is not before:
+            changed[name] = after
+    return replace(value, **changed) if changed else value
+
+
+def _mapped_rows(
+    rows: tuple[msgspec.Struct, ...], swap: Callable[[object, _Kind], object]
+) -> tuple[msgspec.Struct, ...]:
+    after = tuple(_mapped(row, swap) for row in rows)
+    return rows if all(old is new for old, new in zip(rows, after, strict=True)) else after
 
 
 @cache
@@ -88,6 +94,10 @@ def _payload_fields(cls: type[msgspec.Struct]) -> tuple[tuple[str, _Kind], ...]:
         members = get_args(field.type)
         if BlobRef in members:
             found.append((field.name, "data" if bytes in members else "text"))
-        elif members[1:] == (...,) and isinstance(members[0], type) and issubclass(members[0], msgspec.Struct):
-            found.append((field.name, "rows"))
+        elif any(_payload_fields(member) for member in members if _is_struct(member)):
+            found.append((field.name, "rows" if ... in members else "struct"))
     return tuple(found)
+
+
+def _is_struct(member: object) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(member, type) and issubclass(member, msgspec.Struct)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from timeloom.core.blocks.block import Block, BlockError
 from timeloom.core.ids import TurnId
+from timeloom.core.payload import Text
 
 
 class Unknown(Block, tag="unknown", frozen=True, kw_only=True):
@@ -11,13 +12,13 @@ class Unknown(Block, tag="unknown", frozen=True, kw_only=True):
 
     type_name: ClassVar[str] = "unknown"
     fixed_mime: ClassVar[str] = "application/json"
-    json: str
+    json: Text
     foreign_type: str = ""
     foreign_path: str = ""
     author: str = ""
 
     def __post_init__(self) -> None:
-        if not (self.json[:1] == "{" and self.json[-1:] == "}"):
+        if isinstance(self.json, str) and not (self.json[:1] == "{" and self.json[-1:] == "}"):
             raise BlockError(f"json is the text of a JSON object, got {self.json[:40]!r}")
 
     def path(self, turn: TurnId) -> str:

@@ -16,7 +16,7 @@ MAX_FILE_LINES = 500_000
 """Most lines of a file. Lines are searched as one character each, so a million more would run out of code points."""
 
 MAX_HUNKS = 1_000
-"""Most hunks of one file. Smaller refuses renames all over a file; larger multiplies hostile patches with the window."""
+"""Most hunks of one file. Smaller refuses renames across a file; larger multiplies hostile patches with the window."""
 
 MAX_SEARCHED_LINES = 100_000_000
 """Most lines searched for hunks without numbers, each of which searches the whole file; ten times more take seconds."""

@@ -63,7 +63,7 @@ def _extend(pieces: list[str], file: Sequence[str], hunk: Hunk, place: int, endi
         if line.tag == " ":
             pieces.append(file[at])
         at += 1
-    if hunk.lines[-1].tag == "+" and at == len(file) and _stays_open(file, hunk):
+    if at == len(file) and _stays_open(file, hunk):
         pieces[-1] = pieces[-1].removesuffix("\n").removesuffix("\r")
 
 
@@ -77,8 +77,10 @@ def _is_verbatim(file: Sequence[str], hunk: Hunk, place: int, endings: Endings) 
 
 
 def _stays_open(file: Sequence[str], hunk: Hunk) -> bool:
-    """Whether a file without a final newline stays so: nothing in the hunk says otherwise."""
-    return bool(file) and not _ending(file[-1]) and all(line.newline for line in hunk.lines)
+    """Whether the last line, an added one, gets no newline: the file had none, and no mark says otherwise."""
+    if not file or _ending(file[-1]) or not all(line.newline for line in hunk.lines):
+        return False
+    return [line.tag for line in hunk.new[-1:]] == ["+"]
 
 
 def _own_ending(file: Sequence[str], at: int) -> str:

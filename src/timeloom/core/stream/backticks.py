@@ -10,7 +10,7 @@ _RUN: Final = re.compile("`++")
 
 
 class BacktickRuns:
-    """The backtick runs of a growing text by their length, so that no search for a closing run goes through it again."""
+    """The backtick runs of a growing text by their length, so that no search for one goes through the text again."""
 
     def __init__(self) -> None:
         self._length = 0

@@ -138,7 +138,7 @@ class ChannelParser:
         text = self._held + text
         if "<" in text:
             self._take_tags(text)
-        elif text:
+        else:
             self._write(text)
         return self._taken()
 
@@ -254,19 +254,18 @@ class ChannelParser:
         return any(tag.startswith(start) for tag in tags)
 
     def _write(self, text: str) -> None:
-        if self._channel is not None:
-            if not text:
-                return
-            self._last = text
-            if self._channel.holds == "json":
-                self._quotes.pass_over(text)
-            self._out.append(Delta(self._name, self._index, text))
-        elif self._name != OUTSIDE:
-            if text:
-                self._last = text
-                self._out.append(Undeclared(self._name, self._index, text))
-        else:
+        if not text:
+            return
+        if self._name == OUTSIDE:
             self._write_outside(text)
+            return
+        self._last = text
+        if self._channel is None:
+            self._out.append(Undeclared(self._name, self._index, text))
+            return
+        if self._channel.holds == "json":
+            self._quotes.pass_over(text)
+        self._out.append(Delta(self._name, self._index, text))
 
     def _write_outside(self, text: str) -> None:
         if self._index < 0:
@@ -275,8 +274,7 @@ class ChannelParser:
                 return
             self._index = self._next_index(OUTSIDE)
             self._violation(_TEXT_OUTSIDE, f"There is text outside every channel. {self._channels_rule()}")
-        if text:
-            self._out.append(Outside(self._index, text))
+        self._out.append(Outside(self._index, text))
 
     def _next_index(self, name: str) -> int:
         index = self._counts.get(name, 0)
@@ -338,15 +336,13 @@ class _Quotes:
         self._escaping = False
 
     def pass_over(self, text: str) -> None:
-        """Take note of text that is not empty."""
+        """Take note of more text: two backslashes cancel each other, a single one cancels the quote after it."""
         if self._escaping:
             text = "\\" + text
         if "\\" in text:
             text = text.replace("\\\\", "")
             self._escaping = text.endswith("\\")
             text = text.replace('\\"', "")
-        else:
-            self._escaping = False
         if text.count('"') % 2:
             self.inside = not self.inside
 

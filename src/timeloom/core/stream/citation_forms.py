@@ -15,7 +15,7 @@ MAX_URL_CHARS: Final = 2_048
 """Longest address that is linked. Smaller would lose real links; larger lets one row bloat every mention of it."""
 
 MAX_TITLE_CHARS: Final = 200
-"""Longest title that is shown; the rest is cut off. Smaller would hide what tells sources apart; larger bloats the text."""
+"""Longest title that is shown; the rest is cut off. Smaller hides what tells sources apart; larger bloats the text."""
 
 _WEB: Final = re.compile(r"https?://[^/?#]", re.IGNORECASE)
 _URL_SAFE: Final = "%/:?#[]@!$&()*+,;=~-._"

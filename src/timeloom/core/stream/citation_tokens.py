@@ -6,18 +6,17 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_SID: Final = 999_999
-"""Largest source id a token may name. Smaller would leave rows of a large pool uncitable; larger only admits ids no pool has."""
+"""Largest source id in a token. Smaller would leave rows of a large pool uncitable; larger only admits ids no pool has."""
 
 MAX_TOKEN_SIDS: Final = 100
-"""Most ids one token may name. Smaller would refuse honest ranges; larger lets a few characters become pages of links."""
+"""Most ids one token names. Smaller would refuse honest ranges; larger lets a few characters become pages of links."""
 
 MAX_TOKEN_CHARS: Final = 256
-"""Longest token. Smaller would refuse long lists; larger makes the stream hold back more of what merely looks like a token."""
+"""Longest token. Smaller would refuse long lists; larger holds back more of what merely looks like a token."""
 
-_INNER: Final = r"\[\[S:[0-9, \-]"
 _LONGEST: Final = MAX_TOKEN_CHARS - len("[[S:]]")
 
-TOKEN: Final = re.compile(rf"{_INNER}{{1,{_LONGEST}}}+\]\]")
+TOKEN: Final = re.compile(rf"\[\[S:[0-9, \-]{{1,{_LONGEST}}}+\]\]")
 """Everything that is a token, and a few things that only look like one: `sids_of` tells them apart."""
 
 _UNFINISHED: Final = re.compile(rf"\[(?:\[(?:S(?::[0-9, \-]{{0,{_LONGEST}}}+\]?)?)?)?\Z")

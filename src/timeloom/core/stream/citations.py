@@ -1,7 +1,7 @@
 """Citations: `[[S:1]]` in a stream of text becomes a mark that names, and links to, its source.
 
-Tokens count only where the format shows them as text; everything else passes through byte for byte. The text that comes out
-does not depend on how the text that goes in was cut into pieces.
+Tokens count only where the format shows them as text; everything else passes through byte for byte. What comes out does
+not depend on how the text that went in was cut into pieces.
 """
 
 from collections import deque
@@ -137,6 +137,6 @@ def _source(row: SourceLike | Mapping[str, object]) -> CitedSource:
     if not isinstance(row, Mapping):
         return CitedSource(row.sid, row.title, row.url)
     sid, title, url = row.get("sid"), row.get("title"), row.get("url")
-    if not isinstance(sid, int):
+    if not isinstance(sid, int) or isinstance(sid, bool):
         raise CodedError("source_malformed", f"a source row has a whole number as its 'sid', got {sid!r:.40}")
     return CitedSource(sid, title if isinstance(title, str) else "", url if isinstance(url, str) else "")

@@ -1,7 +1,7 @@
 """Citations in HTML: the tokens in text that a browser shows and that may hold markup.
 
-Tags, attributes, comments and the content of scripts, styles and code pass unread. An end that is forgotten (of a tag, a
-comment, a `<code>`) hides what follows, as it does in a browser.
+Tags, attributes, comments and the content of scripts, styles and code pass unread. An end that is forgotten (of a tag,
+a comment, a `<code>`) hides what follows, as it does in a browser.
 """
 
 import re
@@ -17,7 +17,7 @@ _VERBATIM: Final = {
 
 _FOREIGN: Final = frozenset({"svg", "math"})
 _CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "template", "noscript"}) | _FOREIGN
-"""The elements into which no mark is put: code is shown as it is, and in the others a mark would break what is around it."""
+"""The elements into which no mark is put: code is shown as it is, and the others a mark would break."""
 
 _MAX_NAME_CHARS: Final = 16
 """How much of an element's name is read: more than any of the names above has."""

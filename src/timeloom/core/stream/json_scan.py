@@ -161,7 +161,6 @@ class FieldScanner:
                 self._end_value()
             case ",":
                 self._expect = "a key" if self._stack[-1].is_object else "a value"
-                self._next = None
             case ":":
                 self._expect = "a value"
             case _:

@@ -1,6 +1,6 @@
 """Markdown's block structure, line by line: which part of a line is inline text and which is code, HTML or markup.
 
-It follows CommonMark: block quotes and list items are containers, and a line is first matched against those that are open.
+It follows CommonMark: block quotes and list items are containers, and a line is first held against those that are open.
 """
 
 import re
@@ -87,12 +87,14 @@ class Blocks:
     def __init__(self) -> None:
         self._containers: list[Quote | Item] = []
         self._leaf: Fence | Html | Literal["paragraph", "indented"] | None = None
+        self._after_blank = False
 
     def copy(self) -> "Blocks":
         """The same place, to go on from in another way."""
         other = Blocks()
         other._containers = self._containers.copy()
         other._leaf = self._leaf
+        other._after_blank = self._after_blank
         return other
 
     @property
@@ -107,6 +109,10 @@ class Blocks:
     def take(self, text: str, is_definition: Callable[[], bool]) -> Line:
         """What the next line is; asks whether the open paragraph so far is nothing but link reference definitions."""
         line = _Cursor(text)
+        if line.blank and self._after_blank:
+            # One blank line closed all that blank lines close: many must not go through a deep list each.
+            return _RAW
+        self._after_blank = line.blank
         self._match(line)
         if line.depth == len(self._containers) and self._leaf not in (None, "paragraph") and self._stays(line):
             return _RAW

@@ -8,8 +8,8 @@ from timeloom.core.stream.markdown_blocks import MAX_HTML_END_CHARS, Blocks, Lin
 from timeloom.core.stream.markdown_inline import InlineScanner
 
 MAX_LINE_CHARS: Final = 10_000
-"""How much of a line decides what it is. Smaller would misread a fence with a longer info string; larger lets a long line
-that starts like HTML hold back more of the stream."""
+"""How much of a line decides what it is. Smaller would misread a fence with a longer info string; larger lets a long
+line that starts like HTML hold back more of the stream."""
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
@@ -17,9 +17,9 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 class MarkdownFinder:
     """Finds citations in a Markdown document.
 
-    A token waits as long as it may still turn out to be code, part of a tag or of a link's target: for the next character
-    as a rule; for the end of the line if the line starts like a heading, a fence or HTML; for the end of the construct or
-    of the paragraph if a backtick run, a `<tag` or a `[` stands open before it.
+    A token waits as long as it may still turn out to be code, part of a tag or of a link's target. As a rule that is for
+    the next character; if the line starts like a heading, a fence or HTML, for the end of the line; if a backtick run, a
+    `<tag` or a `[` stands open before it, for the end of that or of the paragraph.
     """
 
     def __init__(self) -> None:
@@ -91,6 +91,8 @@ class MarkdownFinder:
             self._decide("".join(self._head))
         if self._line and self._line.kind == "heading":
             self._finish_inline()
+        elif self._inline:
+            self._found += self._inline.advance()
         self._offset += chars
         self._line_start = self._offset
         self._head.clear()

@@ -1,7 +1,7 @@
 """The parts of CommonMark that are more than one character and less than a block: tags, link targets, definitions.
 
-Every reader here gets a window on a text that may still grow. It answers where its construct ends, `NO` if there is none,
-or `MORE` if the text that is there does not decide it.
+Every reader here gets a window on a text that may still grow. It answers where its construct ends, `NO` if there is
+none, or `MORE` if the text that is there does not decide it.
 """
 
 import re
@@ -40,18 +40,21 @@ _AUTOLINK_SO_FAR: Final = re.compile(
     rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{0,31}}+(?::[^\x00-\x20<>]*+)?|{_MAILBOX}++(?:@[A-Za-z0-9.\-]*+)?)\Z"
 )
 _CDATA: Final = "<![CDATA["
-_LABEL: Final = re.compile(r"\[(?:[^\\\[\]]|\\.)*+\]", re.DOTALL)
-_LABEL_SO_FAR: Final = re.compile(r"\[(?:[^\\\[\]]|\\.)*+\\?\Z", re.DOTALL)
-_ANGLED: Final = re.compile(r"<(?:[^<>\\\n]|\\[^\n])*+>")
-_ANGLED_SO_FAR: Final = re.compile(r"<(?:[^<>\\\n]|\\[^\n])*+\\?\Z")
-_PLAIN: Final = re.compile(r"(?:[^\x00-\x20\x7f()\\]|\\(?![!-/:-@\[-`{-~])|\\[!-/:-@\[-`{-~])*+")
+_LABEL: Final = re.compile(r"\[[^\\\[\]]*+(?:\\.[^\\\[\]]*+)*+\]", re.DOTALL)
+_LABEL_SO_FAR: Final = re.compile(r"\[[^\\\[\]]*+(?:\\.[^\\\[\]]*+)*+\\?\Z", re.DOTALL)
+_ANGLED: Final = re.compile(r"<[^<>\\\n]*+(?:\\[^\n][^<>\\\n]*+)*+>")
+_ANGLED_SO_FAR: Final = re.compile(r"<[^<>\\\n]*+(?:\\[^\n][^<>\\\n]*+)*+\\?\Z")
+_PLAIN: Final = re.compile(r"[^\x00-\x20\x7f()\\]*+(?:\\[!-/:-@\[-`{-~]?[^\x00-\x20\x7f()\\]*+)*+")
 _SPACES: Final = re.compile(r"[ \t\n]*+")
 _BLANKS: Final = re.compile(r"[ \t]*+")
 _TITLES: Final = {
-    '"': (re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL), re.compile(r'"(?:[^"\\]|\\.)*+\\?\Z', re.DOTALL)),
-    "'": (re.compile(r"'(?:[^'\\]|\\.)*+'", re.DOTALL), re.compile(r"'(?:[^'\\]|\\.)*+\\?\Z", re.DOTALL)),
-    "(": (re.compile(r"\((?:[^()\\]|\\.)*+\)", re.DOTALL), re.compile(r"\((?:[^()\\]|\\.)*+\\?\Z", re.DOTALL)),
+    opening: tuple(
+        re.compile(rf"{re.escape(opening)}{inside}*+(?:\\.{inside}*+)*+{closing}", re.DOTALL)
+        for closing in (last, r"\\?\Z")
+    )
+    for opening, inside, last in (('"', r'[^"\\]', '"'), ("'", r"[^'\\]", "'"), ("(", r"[^()\\]", r"\)"))
 }
+"""The characters that open a title, with the patterns of a whole one and of its beginnings."""
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):

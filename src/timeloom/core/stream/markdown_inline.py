@@ -33,6 +33,10 @@ ones; larger lets an unclosed one hold back more of the stream."""
 MAX_DEFINITIONS: Final = 1_000
 """Most link reference definitions that are remembered. Smaller would misread long lists of them; larger costs memory."""
 
+MAX_DEFINITION_CHARS: Final = 2_000
+"""Longest link reference definition; what is longer is taken for text. Smaller would misread long titles; larger makes
+hostile ones cost more, since each of their lines is looked at with all before it."""
+
 _KEPT_CHARS: Final = MAX_LABEL_CHARS + 2
 """How much scanned text is kept, for a `]` to look back at its label or token."""
 
@@ -61,7 +65,9 @@ class InlineScanner:
         self._lines: list[tuple[int, int]] = []
         self._pieces: list[str] = []
         self._text = ""
-        self._origin = 0  # how much content was dropped before `_text`; `_at` and matches are in `_text`, the rest is not
+        self._origin = (
+            0  # how much content was dropped before `_text`; `_at` and matches are in `_text`, the rest is not
+        )
         self._length = 0
         self._at = 0
         self._retry_at = 0
@@ -118,16 +124,14 @@ class InlineScanner:
         if not self._defining:
             return False
         self._merge()
+        self._scan()
         rest = Window(self._text, len(self._text), more=False)
         position = self._at
-        if len(self._text) - position > 2 * _KEPT_CHARS:
-            return False
-        while position < rest.end and rest.text[position] == "[":
-            position = definition(rest, position)
-            if position < 0:
+        while self._defining and rest.at(position) == "[":
+            position = definition(rest, position) + 1
+            if position <= 0:
                 return False
-            position += 1
-        return position >= rest.end
+        return self._defining and position >= rest.end
 
     def _merge(self) -> None:
         if not self._pieces:
@@ -164,7 +168,7 @@ class InlineScanner:
 
     def _define(self) -> bool:
         """Takes one definition, or ends the paragraph's definitions; false if that is not decided yet."""
-        window = self._window()
+        window = self._window(MAX_DEFINITION_CHARS)
         char = window.at(self._at)
         if not char and window.more:
             return False
@@ -172,7 +176,7 @@ class InlineScanner:
         if end == MORE:
             self._wait()
             return False
-        if end == NO or (end == window.end and end < len(self._text)):
+        if end == NO or end >= self._at + MAX_DEFINITION_CHARS:
             self._defining = False
             return True
         if len(self._definitions) < MAX_DEFINITIONS:
@@ -187,7 +191,7 @@ class InlineScanner:
             case "`":
                 return self._code()
             case "<":
-                end = angle(self._window(), self._at, self._terminators, self._origin)
+                end = angle(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
                 return self._at + 1 if end == NO else end
             case "!":
                 return self._bang()
@@ -196,8 +200,8 @@ class InlineScanner:
             case _:
                 return self._close()
 
-    def _window(self) -> Window:
-        end = self._at + MAX_LOOKAHEAD_CHARS
+    def _window(self, chars: int) -> Window:
+        end = self._at + chars
         if end <= len(self._text):
             return Window(self._text, end, more=False)
         return Window(self._text, len(self._text), more=not self._final)
@@ -279,7 +283,7 @@ class InlineScanner:
             del self._openers[: bisect_left(self._openers, oldest, key=_position)]
 
     def _link_end(self, opener: _Opener) -> int:
-        window = self._window()
+        window = self._window(MAX_LOOKAHEAD_CHARS)
         following = window.at(self._at + 1)
         if not following and window.more:
             return MORE

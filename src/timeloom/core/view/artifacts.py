@@ -42,6 +42,8 @@ class ArtifactsView(msgspec.Struct):
 
     artifacts: dict[str, Artifact] = {}
     reading_calls: dict[CallId, bool] = {}
+    edit_seqs: dict[int, bool] = {}
+    """The metadata entries of every version but the first of its artifact."""
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
@@ -64,7 +66,10 @@ class ArtifactsView(msgspec.Struct):
         if self._is_reading(call_id, digest.artifact_path):
             return
         self._version(digest.artifact_path, call_id).digest_seq = seq
-        self.artifacts[digest.artifact_path].digest = digest
+        artifact = self.artifacts[digest.artifact_path]
+        artifact.digest = digest
+        if artifact.edited:
+            self.edit_seqs[seq] = True
 
     def _add_content(self, seq: int, call_id: CallId | None, path: str) -> None:
         if not self._is_reading(call_id, path):

@@ -1,5 +1,7 @@
 """What was spent: model calls, tokens, money, rounds and tool calls, in all and per turn."""
 
+from typing import assert_never
+
 import msgspec
 
 from timeloom.core.blocks import ModelAnswered, RoundStarted, ToolCall
@@ -19,9 +21,9 @@ class Spend(msgspec.Struct):
     output_tokens: int = 0
     cost_nano_usd: int = 0
 
-    def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
-        match entry.block:
+    def add(self, block: ModelAnswered | ToolCall | RoundStarted) -> None:
+        """Takes in what costs."""
+        match block:
             case ModelAnswered(usage=usage):
                 self.model_calls += 1
                 self.input_tokens += usage.input_tokens
@@ -34,7 +36,7 @@ class Spend(msgspec.Struct):
             case RoundStarted():
                 self.rounds += 1
             case _:
-                pass
+                assert_never(block)
 
 
 class SpendView(msgspec.Struct):
@@ -46,9 +48,10 @@ class SpendView(msgspec.Struct):
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
-        if not isinstance(entry.block, ModelAnswered | ToolCall | RoundStarted):
+        block = entry.block
+        if not isinstance(block, ModelAnswered | ToolCall | RoundStarted):
             return
-        self.total.add(entry)
-        self.by_turn.setdefault(entry.turn_id, Spend()).add(entry)
-        if isinstance(entry.block, ModelAnswered):
-            self.by_model.setdefault(entry.block.model, Spend()).add(entry)
+        self.total.add(block)
+        self.by_turn.setdefault(entry.turn_id, Spend()).add(block)
+        if isinstance(block, ModelAnswered):
+            self.by_model.setdefault(block.model, Spend()).add(block)

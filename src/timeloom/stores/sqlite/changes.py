@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.ports.blobs import BlobError
@@ -39,7 +41,7 @@ def find(connection: Database, conversation: ConversationId) -> Whereabouts | No
     """Where the conversation is, if it is."""
     sql = "SELECT n, tenant, tail, title_seq FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
-    return Whereabouts(*row) if row else None
+    return msgspec.convert(row, Whereabouts) if row else None
 
 
 def append(connection: Database, blobs: BlobFolder, batch: Batch, staged: Mapping[BlobRef, Path]) -> Whereabouts:

@@ -1,17 +1,16 @@
 """Connections to the journal's database: how they are opened, and what its errors mean."""
 
 import contextlib
-import os
 import queue
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, cast
 
 import apsw
+import msgspec
 
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import StoreError
-from timeloom.stores.disk import FILE_MODE
 from timeloom.stores.sqlite.database import Database
 
 _CACHE_KIB: Final = 4096
@@ -29,11 +28,6 @@ class Connections:
         self._idle: queue.SimpleQueue[Database] = queue.SimpleQueue()
         self.salvaging = False
         """Set when the database is damaged as a whole: readers then take what they can get, and nobody writes."""
-
-    def create_file(self) -> None:
-        """The database's file is there, readable by its owner alone; SQLite gives its other files the same mode."""
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
 
     def writer(self) -> Database:
         """A connection that syncs every commit, and leaves checkpoints to its owner."""
@@ -93,13 +87,23 @@ class Connections:
         return connection
 
 
-def explained(error: apsw.Error, conversation: ConversationId | None = None) -> StoreError:
+DATABASE_ERRORS: Final = (apsw.Error, UnicodeDecodeError, msgspec.ValidationError)
+"""What a damaged or busy database can raise: its own errors, text that is no text, values of another type."""
+
+
+def explained(error: Exception, conversation: ConversationId | None = None) -> StoreError:
     """What a database error means to somebody who asked for that conversation, or for the store as a whole."""
     whose = f"conversation {conversation}" if conversation else "the journal"
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreError("store_locked", f"{whose}: another process holds the store; try again")
-        case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError():
+        case (
+            apsw.CorruptError()
+            | apsw.NotADBError()
+            | apsw.SQLError()
+            | UnicodeDecodeError()
+            | msgspec.ValidationError()
+        ):
             hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
             return StoreError("store_damaged", f"{whose} cannot be read from journal.db ({error}); {hint}")
         case apsw.ConnectionClosedError() | apsw.InterruptError():

@@ -3,10 +3,8 @@
 import threading
 from typing import Final
 
-import apsw
-
 from timeloom.stores.followers import Followers
-from timeloom.stores.sqlite.connections import Connections
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections
 from timeloom.stores.sqlite.database import Database
 
 POLL_S: Final = 0.05
@@ -53,7 +51,7 @@ class Poller:
                         now = {number: _tail(connection, number) for number in numbers}
                         self._followers.wake(number for number, tail in now.items() if seen.get(number) != tail)
                         seen_version, seen = version, now
-                except apsw.Error:
+                except DATABASE_ERRORS:
                     # Followers look for themselves, and are told what is wrong.
                     self._followers.wake(self._followers.numbers())
                 self._stop.wait(POLL_S)

@@ -11,8 +11,8 @@ from timeloom.stores.sqlite.changes import first_place, last_place
 from timeloom.stores.sqlite.database import Database
 from timeloom.wire.record import RECORD_VERSION, decode_record
 
-Row = tuple[int, int, int, bytes]
-"""Seq, form, checksum and record."""
+Row = tuple[int, object, object, object]
+"""Seq, form, checksum and record, which are of their types unless the row is damaged."""
 
 
 def rows_of(connection: Database, number: int, after: int = 0, limit: int = -1) -> Iterator[Row]:
@@ -35,12 +35,16 @@ def read_entries(
         expected += 1
     if expected <= tail and (limit < 0 or len(entries) < limit):
         raise _gap(conversation, expected, tail + 1)
+    if entries and entries[-1].seq > tail:
+        raise StoreError("store_damaged", f"conversation {conversation} has entries after its tail {tail}")
     return entries
 
 
 def decoded(conversation: ConversationId, row: Row) -> Entry:
     """The entry of a row; raises `StoreError` naming the conversation where it is not what was stored."""
     seq, form, crc, record = row
+    if not (isinstance(form, int) and isinstance(record, bytes)):
+        raise _damaged(conversation, seq, "its row does not have the types it was stored with")
     if form > RECORD_VERSION:
         raise StoreError(
             "store_format_unknown",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import apsw
+import msgspec
 
 from timeloom.core.ids import ConversationId
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
@@ -17,6 +18,12 @@ def read_info(connection: Database, conversation: ConversationId) -> Conversatio
     sql = f"SELECT {_COLUMNS} FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
     return _info(row) if row else None
+
+
+def read_ids(connection: Database, after: str, limit: int) -> list[ConversationId]:
+    """The ids that follow, in order, whosever they are."""
+    sql = "SELECT id FROM conversations WHERE id > ? ORDER BY id LIMIT ?"
+    return [ConversationId(str(row[0])) for row in connection.execute(sql, (storable(after), limit))]
 
 
 def read_page(connection: Database, query: ConversationQuery) -> ConversationPage:
@@ -52,16 +59,4 @@ def _words(connection: Database, text: str) -> Sequence[str]:
 
 
 def _info(row: Values) -> ConversationInfo:
-    (conversation, tenant, project, user, bundle, title, parent, started_ts, last_ts, tail) = row
-    return ConversationInfo(
-        id=conversation,
-        tenant=tenant,
-        project=project,
-        user=user,
-        bundle=bundle,
-        title=title,
-        parent=parent,
-        started_ts=started_ts,
-        last_ts=last_ts,
-        tail=tail,
-    )
+    return msgspec.convert(dict(zip(_COLUMNS.split(", "), row, strict=True)), ConversationInfo)

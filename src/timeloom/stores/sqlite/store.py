@@ -16,17 +16,17 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.ports.store import StoreError, Verified
-from timeloom.stores.batch import Batch, is_light, make_batch
+from timeloom.stores.batch import Batch, is_light, make_batch, named_tenant
 from timeloom.stores.blob_folder import BlobFolder
 from timeloom.stores.disk import FILE_MODE, Disk
 from timeloom.stores.followers import Followers
 from timeloom.stores.snapshot_folder import SnapshotFolder
 from timeloom.stores.sqlite import changes, schema
-from timeloom.stores.sqlite.connections import Connections, explained
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections, explained
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.poller import Poller
 from timeloom.stores.sqlite.reading import read_entries
-from timeloom.stores.sqlite.search import read_info, read_page
+from timeloom.stores.sqlite.search import read_ids, read_info, read_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import Writer
 
@@ -154,6 +154,9 @@ class SqliteStore:
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         return await self._read(lambda connection: read_page(connection, query))
 
+    async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        return await self._read(lambda connection: read_ids(connection, after, limit))
+
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         return await self._in_thread(lambda: self._blobs.read(tenant, ref))
 
@@ -196,7 +199,8 @@ class SqliteStore:
         try:
             self._disk.make_folder(self._data_dir)
             self._blobs.prepare()
-            self._connections.create_file()
+            # SQLite gives the files that it adds the mode of this one.
+            self._disk.create(self._data_dir / "journal.db")
             alone = self._enter()
         except OSError as error:
             raise StoreError("store_unwritable", f"the data folder cannot be used: {error.strerror}") from None
@@ -299,7 +303,7 @@ class SqliteStore:
     def _tenant_of(self, conversation: ConversationId, drafts: Sequence[Draft]) -> str:
         with self._connections.reader() as connection:
             found = changes.find(connection, conversation)
-        return found.tenant if found else str(getattr(drafts[0].block, "tenant", "")) if drafts else ""
+        return found.tenant if found else named_tenant(drafts)
 
     async def _page_of(self, conversation: ConversationId, number: int, after: int) -> list[Entry] | None:
         def look(connection: Database) -> list[Entry] | None:
@@ -315,7 +319,7 @@ class SqliteStore:
             try:
                 with self._connections.reader() as connection:
                     return look(connection)
-            except apsw.Error as error:
+            except DATABASE_ERRORS as error:
                 raise explained(error, conversation) from error
 
         return await self._in_thread(guarded)

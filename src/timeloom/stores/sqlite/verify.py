@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import apsw
-
 from timeloom.core.blocks import ConversationStarted, Titled
 from timeloom.core.blocks.payloads import references
 from timeloom.core.ids import ConversationId
@@ -16,7 +14,7 @@ from timeloom.ports.store import Finding, StoreError, Verified
 from timeloom.stores.batch import TITLE_CHARS
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
 from timeloom.stores.sqlite.changes import first_place, last_place
-from timeloom.stores.sqlite.connections import explained
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.reading import Row, decoded, rows_of
 from timeloom.stores.sqlite.search import read_info
@@ -58,7 +56,7 @@ class _Check:
             for (line,) in self._connection.execute("PRAGMA integrity_check(100)"):
                 if line != "ok":
                     self._add("store_damaged", f"SQLite says of journal.db: {str(line)[:300]}")
-        except apsw.Error as error:
+        except DATABASE_ERRORS as error:
             self._add("store_damaged", str(explained(error)))
 
     def conversations(self) -> None:
@@ -71,14 +69,14 @@ class _Check:
                 self._conversations += 1
                 try:
                     self._conversation(number, conversation)
-                except apsw.Error as error:
+                except DATABASE_ERRORS as error:
                     self._add("store_damaged", str(explained(error, conversation)), conversation)
         self._gap_between(before, (1 << 31) - 1)
 
     def strays(self) -> None:
         """Payloads to which nothing refers are counted, not complained of."""
         known: dict[str, str] = {}
-        with contextlib.suppress(apsw.Error):
+        with contextlib.suppress(*DATABASE_ERRORS):
             tenants = self._connection.execute("SELECT DISTINCT tenant FROM conversations")
             known = {tenant_folder(tenant): tenant for (tenant,) in tenants}
         sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
@@ -91,7 +89,7 @@ class _Check:
                     self._orphans += 1
             except ValueError:
                 self._orphans += 1
-            except apsw.Error:
+            except DATABASE_ERRORS:
                 self._blob_count += 1
 
     def _numbered(self) -> Iterator[tuple[int, ConversationId | None]]:
@@ -100,7 +98,7 @@ class _Check:
             for number, conversation in self._connection.execute("SELECT n, id FROM conversations ORDER BY n"):
                 last = int(number)
                 yield last, ConversationId(str(conversation))
-        except apsw.Error as error:
+        except DATABASE_ERRORS as error:
             self._add("store_damaged", str(explained(error)))
             yield from self._numbered_one_by_one(last)
 
@@ -109,7 +107,7 @@ class _Check:
         for number in range(last + 1, self._highest() + 1):
             try:
                 row = self._connection.execute("SELECT id FROM conversations WHERE n = ?", (number,)).fetchone()
-            except apsw.Error as error:
+            except DATABASE_ERRORS as error:
                 self._add("store_damaged", f"conversation number {number}, of unknown name, is lost ({error})")
                 yield number, None
             else:
@@ -117,7 +115,7 @@ class _Check:
                     yield number, ConversationId(str(row[0]))
 
     def _highest(self) -> int:
-        with contextlib.suppress(apsw.Error):
+        with contextlib.suppress(*DATABASE_ERRORS):
             row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'conversations'").fetchone()
             return int(row[0]) if row else 0
         return 0
@@ -127,7 +125,7 @@ class _Check:
         if after - before < 2:
             return
         sql = "SELECT place >> 32 FROM entries WHERE place > ? AND place < ? LIMIT 1"
-        with contextlib.suppress(apsw.Error):
+        with contextlib.suppress(*DATABASE_ERRORS):
             row = self._connection.execute(sql, (last_place(before), first_place(after))).fetchone()
             if row:
                 self._add("store_damaged", f"entries of conversation number {row[0]} are there, and its name is not")

@@ -13,7 +13,7 @@ import apsw
 
 from timeloom.core.codes import CodedError
 from timeloom.ports.store import StoreError
-from timeloom.stores.sqlite.connections import explained
+from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database
 
 GROUP_REQUESTS: Final = 256
@@ -115,7 +115,7 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             outcomes = [self._attempt(request.change) for request in group]
             self._connection.execute("COMMIT")
-        except (apsw.Error, CodedError, OSError) as error:
+        except (*DATABASE_ERRORS, CodedError, OSError) as error:
             self._undo(error)
             return [_told(error) for _ in group]
         return outcomes
@@ -125,7 +125,7 @@ class Writer:
         self._connection.execute("SAVEPOINT change")
         try:
             change(self._connection)
-        except (apsw.Error, CodedError, OSError) as error:
+        except (*DATABASE_ERRORS, CodedError, OSError) as error:
             if not self._connection.in_transaction:
                 # SQLite itself has undone the whole group, as it does when the disk is full.
                 raise
@@ -163,12 +163,12 @@ class Writer:
 
 def _told(error: Exception) -> Exception:
     match error:
-        case apsw.Error():
-            return explained(error)
+        case CodedError():
+            return error
         case OSError():
             return StoreError("store_unwritable", f"the blob folder refused a write: {error.strerror}")
         case _:
-            return error
+            return explained(error)
 
 
 def _answer(group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:

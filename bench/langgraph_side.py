@@ -1,0 +1,238 @@
+"""The side of the comparison that runs in the benchmark-only environment: LangGraph with its SqliteSaver.
+
+Started as a program of its own, it reads one job as JSON from standard input and prints one answer as JSON. Only the
+standard library and LangGraph are there; the modules are looked up by name because no other environment has them.
+"""
+
+import functools
+import importlib
+import json
+import os
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+Foreign = Any
+"""A value of LangGraph or LangChain, whose types are not there where this file is checked."""
+
+langchain_messages = importlib.import_module("langchain_core.messages")
+channels = importlib.import_module("langgraph.channels")
+graphs = importlib.import_module("langgraph.graph")
+savers = importlib.import_module("langgraph.checkpoint.sqlite")
+add_messages: Foreign = graphs.add_messages
+
+SYNCHRONOUS = "FULL"
+"""As on the other side: every commit reaches the disk before it is acknowledged."""
+
+
+def main() -> None:
+    """Carries out the job on standard input."""
+    job = json.load(sys.stdin)
+    folder = Path(job["folder"])
+    match job["what"]:
+        case "replay":
+            answer = replay(folder, job["traces"], _DeltaState if job["delta"] else _State)
+        case "load":
+            answer = load(folder, job["traces"][0], job["repeats"])
+        case other:
+            raise SystemExit(f"no such job: {other}")
+    json.dump(answer, sys.stdout)
+
+
+def replay(folder: Path, traces: Sequence[dict[str, Any]], state: type) -> dict[str, Any]:
+    """Runs every trace as a thread of its own and says what that took."""
+    turns = [(trace["name"], [[_messages(step) for step in turn] for turn in trace["turns"]]) for trace in traces]
+    written = _written_bytes()
+    started = time.perf_counter()
+    saver = _open(folder)
+    replayer = _Replayer(saver, state)
+    for thread, steps_of_turns in turns:
+        for steps in steps_of_turns:
+            replayer.turn(thread, steps)
+    pragmas = _pragmas(saver.conn)
+    saver.conn.close()
+    seconds = time.perf_counter() - started
+    return {
+        "seconds": seconds,
+        "written_bytes": _written_bytes() - written,
+        "step_seconds": replayer.watch.all_s,
+        "store_seconds": replayer.watch.inside_s,
+        "pragmas": pragmas,
+    }
+
+
+def load(folder: Path, trace: dict[str, Any], repeats: int) -> dict[str, Any]:
+    """Stores all messages of a trace with one write and says how long it takes to open and read them."""
+    messages = [message for turn in trace["turns"] for step in turn for message in _messages(step)]
+    saver = _open(folder)
+    config = {"configurable": {"thread_id": trace["name"]}}
+    _Replayer(saver, _State).graph.update_state(config, {"messages": messages}, as_node="step")
+    saver.conn.close()
+    seconds: list[float] = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        saver = _open(folder)
+        values = _Replayer(saver, _State).graph.get_state(config).values
+        seconds.append(time.perf_counter() - started)
+        assert len(values["messages"]) == len(messages)
+        saver.conn.close()
+    return {"messages": len(messages), "seconds": seconds}
+
+
+class _State(TypedDict):
+    """What an agent of LangGraph keeps."""
+
+    messages: Annotated[list[Foreign], add_messages]
+
+
+def _add_all(state: list[Foreign], writes: Sequence[list[Foreign]]) -> list[Foreign]:
+    return functools.reduce(add_messages, writes, state)
+
+
+class _DeltaState(TypedDict):
+    """The same in the channel that stores differences, with a snapshot every so often (its default)."""
+
+    messages: Annotated[list[Foreign], channels.DeltaChannel(_add_all)]
+
+
+class _Watch:
+    """Cuts time into steps, and keeps apart what of it the saver took."""
+
+    def __init__(self) -> None:
+        self.all_s: list[float] = []
+        self.inside_s: list[float] = []
+        self._begun: tuple[float, float] | None = None
+        self._lock = threading.Lock()
+        self._writing = 0
+        self._writing_since = 0.0
+        self._saver_s = 0.0
+
+    def begin(self) -> None:
+        """A step begins, and the one before is over."""
+        self.end()
+        self._begun = (time.perf_counter(), self._saver_s)
+
+    def end(self) -> None:
+        """The step is over."""
+        if self._begun:
+            started, before = self._begun
+            self.all_s.append(time.perf_counter() - started)
+            self.inside_s.append(self._saver_s - before)
+        self._begun = None
+
+    def around(self, write: Callable[..., Foreign]) -> Callable[..., Foreign]:
+        """The saver's method with a watch on it; while two threads write, time counts once."""
+
+        @functools.wraps(write)
+        def timed(*args: Foreign, **kwargs: Foreign) -> Foreign:
+            self._count(1)
+            try:
+                return write(*args, **kwargs)
+            finally:
+                self._count(-1)
+
+        return timed
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            now = time.perf_counter()
+            if self._writing:
+                self._saver_s += now - self._writing_since
+            self._writing += change
+            self._writing_since = now
+
+
+class _Replayer:
+    """A graph whose one node says what the trace says next, until the turn is over."""
+
+    def __init__(self, saver: Foreign, state: type) -> None:
+        self.watch = _Watch()
+        saver.put = self.watch.around(saver.put)
+        saver.put_writes = self.watch.around(saver.put_writes)
+        self._rest: Iterator[list[Foreign]] = iter(())
+        self._next: list[Foreign] | None = None
+        builder = graphs.StateGraph(state)
+        builder.add_node("step", self._step)
+        builder.add_conditional_edges(graphs.START, self._where, ["step", graphs.END])
+        builder.add_conditional_edges("step", self._where, ["step", graphs.END])
+        self.graph = builder.compile(checkpointer=saver)
+
+    def turn(self, thread: str, steps: Sequence[list[Foreign]]) -> None:
+        """One turn: its first step comes in from outside, every further one is a super-step."""
+        first, *rest = steps
+        self._rest = iter(rest)
+        self._next = next(self._rest, None)
+        config = {"configurable": {"thread_id": thread}, "recursion_limit": len(steps) + 10}
+        self.watch.begin()
+        # Each super-step is durable before the next begins; the default may lose the last one.
+        self.graph.invoke({"messages": first}, config, durability="sync")
+        self.watch.end()
+
+    def _step(self, _: dict[str, Foreign]) -> dict[str, list[Foreign] | None]:
+        self.watch.begin()
+        said, self._next = self._next, next(self._rest, None)
+        return {"messages": said}
+
+    def _where(self, _: dict[str, Foreign]) -> str:
+        return graphs.END if self._next is None else "step"
+
+
+def _open(folder: Path) -> Foreign:
+    connection = sqlite3.connect(folder / "checkpoints.db", check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}").fetchall()
+    saver = savers.SqliteSaver(connection)
+    saver.setup()
+    return saver
+
+
+def _pragmas(connection: sqlite3.Connection) -> dict[str, str]:
+    return {
+        name: str(connection.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("journal_mode", "synchronous", "wal_autocheckpoint")
+    }
+
+
+def _messages(step: Sequence[dict[str, Any]]) -> list[Foreign]:
+    """A step's events as LangGraph's own agents keep them: a model's reply is one message."""
+    said: list[dict[str, str]] = []
+    calls: list[dict[str, Any]] = []
+    made: list[Foreign] = []
+    for event in step:
+        text: str = event["text"]
+        match event["kind"]:
+            case "thinking":
+                said.append({"type": "thinking", "thinking": text})
+            case "text":
+                said.append({"type": "text", "text": text})
+            case "call":
+                calls.append({"name": event["tool"], "args": json.loads(text), "id": event["call_id"]})
+            case "result":
+                status = "error" if event.get("failed") else "success"
+                made.append(langchain_messages.ToolMessage(text, tool_call_id=event["call_id"], status=status))
+            case _:
+                made.append(langchain_messages.HumanMessage(text))
+    if said or calls:
+        made.append(langchain_messages.AIMessage(said, tool_calls=calls, usage_metadata=_usage(step[-1])))
+    return made
+
+
+def _usage(event: dict[str, Any]) -> dict[str, int]:
+    tokens: dict[str, int] = event.get("tokens", {})
+    read = tokens.get("input", 0) + tokens.get("cache_read", 0) + tokens.get("cache_write", 0)
+    output = tokens.get("output", 0)
+    return {"input_tokens": read, "output_tokens": output, "total_tokens": read + output}
+
+
+def _written_bytes() -> int:
+    """The bytes that this process has handed to the system so far."""
+    lines = Path(f"/proc/{os.getpid()}/io").read_text(encoding="ascii").splitlines()
+    return int(dict(line.split(": ") for line in lines)["wchar"])
+
+
+if __name__ == "__main__":
+    main()

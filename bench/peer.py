@@ -1,0 +1,74 @@
+"""The benchmark-only environment: making it, and giving it jobs."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.trace import Trace
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LOCK: Final = ROOT / "requirements-bench.lock"
+ENVIRONMENT: Final = ROOT / ".venv-bench"
+PROGRAM: Final = Path(__file__).with_name("langgraph_side.py")
+
+
+class PeerError(Exception):
+    """The other side could not be set up or did not finish."""
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What a replay took on the other side, for each step as a whole and in its store alone."""
+
+    seconds: float
+    written_bytes: int
+    step_seconds: list[float]
+    store_seconds: list[float]
+    pragmas: dict[str, str]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """How long it took to read that many messages."""
+
+    messages: int
+    seconds: list[float]
+
+
+def prepare() -> Path:
+    """The Python of the environment, which is made from the lock where it is not there or the lock has changed."""
+    python = ENVIRONMENT / "bin" / "python"
+    stamp = ENVIRONMENT / ".locked"
+    wanted = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text(encoding="ascii") == wanted:
+        return python
+    _run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
+    _run([str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)])
+    stamp.write_text(wanted, encoding="ascii")
+    return python
+
+
+def replay(python: Path, folder: Path, traces: list[Trace], *, delta: bool = False) -> Replayed:
+    """Replays the traces into a database in that folder; `delta` takes LangGraph's channel of differences."""
+    job = {"what": "replay", "folder": str(folder), "traces": traces, "delta": delta}
+    return msgspec.json.decode(_job(python, job), type=Replayed)
+
+
+def load(python: Path, folder: Path, trace: Trace, repeats: int) -> Loaded:
+    """Stores the trace's messages with one write, then opens and reads them so many times."""
+    job = {"what": "load", "folder": str(folder), "traces": [trace], "repeats": repeats}
+    return msgspec.json.decode(_job(python, job), type=Loaded)
+
+
+def _job(python: Path, job: dict[str, object]) -> bytes:
+    return _run([str(python), "-I", str(PROGRAM)], msgspec.json.encode(job))
+
+
+def _run(command: list[str], given: bytes = b"") -> bytes:
+    done = subprocess.run(command, input=given, capture_output=True, check=False)
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        raise PeerError(f"{Path(command[0]).name} ended with {done.returncode}: {last[0]}")
+    return done.stdout

@@ -1,0 +1,103 @@
+"""The report: tables that a person reads, and the same as JSON."""
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from apsw import sqlite_lib_version
+
+Cell = str | int | float | None
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """One subject's numbers; the units are in the names of the columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A promise with its measure: `at_most` or `at_least` so much."""
+
+    name: str
+    measured: float
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether the measure keeps the promise."""
+        above = self.at_least is None or self.measured >= self.at_least
+        return above and (self.at_most is None or self.measured <= self.at_most)
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What one subject's benchmarks found."""
+
+    tables: tuple[Table, ...]
+    bars: tuple[Bar, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found, with what one must know to compare it with another day's."""
+
+    data: str
+    machine: dict[str, str]
+    tables: tuple[Table, ...]
+    bars: tuple[Bar, ...]
+
+
+def make_report(data: str, sections: Sequence[Section]) -> Report:
+    """The sections as one report."""
+    return Report(
+        data=data,
+        machine={
+            "cores": str(os.cpu_count()),
+            "system": platform.system(),
+            "python": platform.python_version(),
+            "sqlite": sqlite_lib_version(),
+        },
+        tables=tuple(table for section in sections for table in section.tables),
+        bars=tuple(bar for section in sections for bar in section.bars),
+    )
+
+
+def as_text(table: Table) -> str:
+    """The table as Markdown, which is readable as it is."""
+    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
+    lines = [_line(table.columns, widths), f"|{'|'.join('-' * (width + 2) for width in widths)}|"]
+    lines += [_line(row, widths) for row in rows]
+    notes = [f"- {note}" for note in table.notes]
+    return "\n".join([f"## {table.title}", "", *lines, *([""] if notes else []), *notes, ""])
+
+
+def bars_table(bars: Sequence[Bar]) -> Table:
+    """The promises as a table."""
+    rows = [(bar.name, bar.measured, _limit(bar), "met" if bar.met else "MISSED") for bar in bars]
+    return Table(title="Bars", columns=("bar", "measured", "limit", ""), rows=tuple(rows))
+
+
+def _limit(bar: Bar) -> str:
+    if bar.at_most is not None:
+        return f"at most {_shown(bar.at_most)}"
+    return f"at least {_shown(bar.at_least)}"
+
+
+def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
+    return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
+
+
+def _shown(cell: Cell) -> str:
+    match cell:
+        case None:
+            return "–"
+        case str():
+            return cell
+        case int():
+            return f"{cell:,}"
+        case float():
+            return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"

@@ -1,0 +1,95 @@
+"""What a run of the benchmarks measures, and how often."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.trace import Trace
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of everything; the ratios hold at any size, the noise grows as it shrinks."""
+
+    replays: int
+    """Runs of each trace on each side, taken in turns."""
+
+    long_appends: int
+    long_runs: int
+    concurrent: int
+    dialogues: int
+    loaded: tuple[int, ...]
+    peer_loaded: tuple[int, ...]
+    folded: tuple[int, ...]
+    fold_repeats: int
+    text_chars: int
+    decision_chars: tuple[int, ...]
+    repeats: int
+    imports: int
+    synthetic_steps: int
+
+
+FULL: Final = Sizes(
+    replays=7,
+    long_appends=20_000,
+    long_runs=3,
+    concurrent=16,
+    dialogues=200,
+    loaded=(10_000, 100_000),
+    peer_loaded=(10_000, 100_000),
+    folded=(100, 10_000, 100_000),
+    fold_repeats=9,
+    text_chars=1_000_000,
+    decision_chars=(4_000, 64_000, 256_000),
+    repeats=5,
+    imports=11,
+    synthetic_steps=370,
+)
+
+QUICK: Final = Sizes(
+    replays=2,
+    long_appends=3_000,
+    long_runs=2,
+    concurrent=8,
+    dialogues=40,
+    loaded=(10_000, 100_000),
+    peer_loaded=(10_000,),
+    folded=(100, 10_000, 100_000),
+    fold_repeats=3,
+    text_chars=200_000,
+    decision_chars=(4_000, 64_000),
+    repeats=3,
+    imports=3,
+    synthetic_steps=200,
+)
+
+TINY: Final = Sizes(
+    replays=1,
+    long_appends=20,
+    long_runs=1,
+    concurrent=2,
+    dialogues=2,
+    loaded=(100,),
+    peer_loaded=(),
+    folded=(10, 100),
+    fold_repeats=1,
+    text_chars=2_000,
+    decision_chars=(1_000,),
+    repeats=1,
+    imports=1,
+    synthetic_steps=20,
+)
+"""Measures nothing worth reading: it shows that the benchmarks still run."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the measurements are given."""
+
+    sizes: Sizes
+    sessions: tuple[Trace, ...]
+    dialogues: tuple[Trace, ...]
+    work: Path
+    """Where stores are written and removed again."""
+
+    peer: Path | None
+    """The Python of the benchmark-only environment; None leaves LangGraph out."""

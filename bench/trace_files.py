@@ -1,0 +1,155 @@
+"""Reading recorded sessions of agents from a folder as traces."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.trace import Event, Step, Tokens, Trace, by_turns
+
+SESSIONS: Final = "coding_agent_*.jsonl"
+"""Long sessions of a coding agent, one event a line."""
+
+DIALOGUES: Final = "airline.json.gz"
+"""Many short dialogues with tool calls, as a list of chat transcripts."""
+
+_EPOCH_TS: Final = "2026-01-01T00:00:00Z"
+
+
+def read_sessions(folder: Path) -> list[Trace]:
+    """Every long session of the folder, by name."""
+    return [_session(path) for path in sorted(folder.glob(SESSIONS))]
+
+
+def read_dialogues(folder: Path) -> list[Trace]:
+    """Every short dialogue of the folder; none where the file is missing."""
+    path = folder / DIALOGUES
+    if not path.is_file():
+        return []
+    dialogues = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=list[_Dialogue])
+    return [_dialogue(f"dialogue_{n}", dialogue.traj) for n, dialogue in enumerate(dialogues)]
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _Line(msgspec.Struct):
+    t: str
+    ts: str
+    text: str | None = None
+    id: str = ""
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+    content: str = ""
+    is_error: bool = False
+    op: str = ""
+    req: str = ""
+    usage: _Usage | None = None
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct):
+    id: str
+    function: _Function
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | None = None
+    tool_calls: list[_Call] = []
+    tool_call_id: str = ""
+    name: str = ""
+
+
+class _Dialogue(msgspec.Struct):
+    traj: list[_Message]
+
+
+def _session(path: Path) -> Trace:
+    decoder = msgspec.json.Decoder(_Line)
+    lines = [decoder.decode(line) for line in path.read_bytes().splitlines() if line.strip()]
+    return by_turns(path.stem, list(_grouped(event for line in lines for event in _events(line))))
+
+
+def _events(line: _Line) -> Iterator[Event]:
+    text = line.text or ""
+    match line.t:
+        case "user":
+            yield Event("user", text, line.ts)
+        case "queue" if text:
+            yield Event("followup", text, line.ts)
+        case "compact_summary":
+            yield Event("summary", text, line.ts)
+        case "thinking":
+            yield Event("thinking", text, line.ts, request=line.req, tokens=_tokens(line))
+        case "text":
+            yield Event("text", text, line.ts, request=line.req, tokens=_tokens(line))
+        case "tool_use":
+            params = bytes(line.input).decode()
+            yield Event(
+                "call", params, line.ts, call_id=line.id, tool=line.name, request=line.req, tokens=_tokens(line)
+            )
+        case "tool_result":
+            yield Event("result", line.content, line.ts, call_id=line.id, failed=line.is_error)
+        case _:
+            # What the program that ran the agent noted for itself.
+            return
+
+
+def _tokens(line: _Line) -> Tokens:
+    usage = line.usage or _Usage()
+    return Tokens(
+        usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens
+    )
+
+
+def _grouped(events: Iterator[Event]) -> Iterator[Step]:
+    """Neighbours of one model request together, everything else by itself."""
+    step: list[Event] = []
+    for event in events:
+        if step and not (event.request and event.request == step[0].request):
+            yield tuple(step)
+            step = []
+        step.append(event)
+    if step:
+        yield tuple(step)
+
+
+def _dialogue(name: str, messages: list[_Message]) -> Trace:
+    steps: list[Step] = []
+    for n, message in enumerate(messages):
+        text = message.content or ""
+        match message.role:
+            case "user":
+                steps.append((Event("user", text, _EPOCH_TS),))
+            case "tool":
+                steps.append((Event("result", text, _EPOCH_TS, call_id=message.tool_call_id),))
+            case "assistant":
+                request = f"request_{n}"
+                said = [Event("text", text, _EPOCH_TS, request=request)] if text else []
+                calls = [
+                    Event(
+                        "call",
+                        call.function.arguments,
+                        _EPOCH_TS,
+                        call_id=call.id,
+                        tool=call.function.name,
+                        request=request,
+                    )
+                    for call in message.tool_calls
+                ]
+                steps.append((*said, *calls))
+            case _:
+                # The system prompt belongs to the program, not to the conversation.
+                continue
+    return by_turns(name, [step for step in steps if step])

@@ -1,0 +1,24 @@
+"""The `timeloom` command and the options that its commands share."""
+
+import click
+
+from timeloom import __version__
+from timeloom.cli.demo import demo
+from timeloom.cli.export import export
+from timeloom.cli.verify import verify
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="timeloom")
+def main() -> None:
+    """timeloom: agents whose every step is a block on one append-only timeline.
+
+    New here? `timeloom demo` writes a small conversation, shows it, and checks that it is stored well.
+
+    \b
+    Exit codes: 0 all is well, 1 something failed (stderr says what and what to do), 2 the command was not understood.
+    """
+
+
+for command in (demo, export, verify):
+    main.add_command(command)

@@ -1,0 +1,1 @@
+"""Runtime: what is done with conversations, over ports."""

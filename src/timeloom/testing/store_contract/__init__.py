@@ -1,0 +1,54 @@
+"""The store contract: what every store must do, as checks that any project can run over its own.
+
+A check takes a function that opens the place under test, which is empty at the start of a check; each call opens the
+same place anew. With pytest:
+
+    @pytest.mark.parametrize("check", STORE_CONTRACT, ids=lambda check: check.__name__)
+    def test_my_store_keeps_the_contract(check: Check, tmp_path: Path) -> None:
+        asyncio.run(check(lambda: MyStore.open(tmp_path)))
+
+`STORE_CONTRACT` is for every store; `DURABLE_CONTRACT` also for one that outlives its process and may be open twice.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from timeloom.testing.store_contract import follow, journal, keeping, payloads, reader
+from timeloom.testing.store_contract.building import Check, Open
+
+STORE_CONTRACT: Final[Sequence[Check]] = (
+    journal.appended_entries_are_numbered_from_one_and_load_as_returned,
+    journal.a_wrong_tail_is_a_conflict_and_changes_nothing,
+    journal.the_first_entry_and_no_other_is_the_header,
+    journal.of_many_who_append_at_one_tail_one_wins,
+    journal.writers_of_many_conversations_do_not_disturb_each_other,
+    journal.text_that_has_no_utf8_form_is_refused_whole,
+    payloads.bytes_and_large_text_come_back_as_references,
+    payloads.equal_payloads_of_a_tenant_are_stored_once,
+    payloads.a_stored_payload_can_be_referred_to_again_within_its_tenant_only,
+    payloads.tenants_of_any_name_are_kept_apart,
+    reader.a_part_of_a_conversation_loads,
+    reader.what_is_unknown_is_said_to_be,
+    reader.the_list_says_what_the_entries_say,
+    reader.conversations_are_listed_by_tenant_project_and_user_newest_first,
+    reader.paging_shows_each_conversation_once_while_others_are_added,
+    reader.a_list_refuses_a_cursor_that_it_did_not_give,
+    reader.conversations_are_found_by_the_words_that_were_said,
+    follow.a_follower_gets_what_is_there_and_each_new_entry_once_in_order,
+    follow.following_ends_when_the_conversation_is_deleted,
+    follow.following_ends_when_the_store_closes,
+    journal.a_deleted_conversation_is_gone_with_the_payloads_that_only_it_used,
+    journal.a_deleted_name_can_be_used_again,
+    keeping.the_newest_snapshot_of_a_version_comes_back,
+    keeping.a_snapshot_ahead_of_the_tail_is_not_given,
+    keeping.a_closed_store_says_so,
+    keeping.appends_that_were_accepted_before_a_close_are_finished,
+)
+
+DURABLE_CONTRACT: Final[Sequence[Check]] = (
+    keeping.everything_is_there_after_opening_again,
+    keeping.two_stores_of_one_place_are_one,
+    keeping.of_many_stores_that_append_at_one_tail_one_wins,
+)
+
+__all__ = ["DURABLE_CONTRACT", "STORE_CONTRACT", "Check", "Open"]

@@ -1,0 +1,142 @@
+"""Checks of the reader: loading, listing and searching."""
+
+from timeloom.core.blocks import (
+    Completion,
+    ConversationStarted,
+    Followup,
+    Titled,
+    UserPrompt,
+)
+from timeloom.core.blocks.payloads import INLINE_BYTES
+from timeloom.core.ids import ConversationId, MessageId
+from timeloom.ports.reader import ConversationQuery
+from timeloom.testing.store_contract.building import CONVERSATION, Open, draft, header, opened, refused, thought
+
+
+async def a_part_of_a_conversation_loads(open_store: Open) -> None:
+    """`after` and `limit` of `load`, also beyond their ends."""
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header(), *(thought(str(n)) for n in range(9))])
+        for after, limit, expected in (
+            (0, None, range(1, 11)),
+            (4, None, range(5, 11)),
+            (4, 2, range(5, 7)),
+            (9, 5, range(10, 11)),
+            (10, None, ()),
+            (99, 3, ()),
+            (-5, 1, range(1, 2)),
+            (3, 0, ()),
+        ):
+            assert [entry.seq for entry in await store.load(CONVERSATION, after, limit)] == list(expected)
+
+
+async def what_is_unknown_is_said_to_be(open_store: Open) -> None:
+    """Names from outside, hostile ones too, end in the one error for them."""
+    async with opened(open_store) as store:
+        for name in ("conv_a", "", "x" * 500, "\ud800", "a'; DROP TABLE entries; --", "a\x00b"):
+            unknown = ConversationId(name)
+            await refused("conversation_unknown", store.load(unknown))
+            await refused("conversation_unknown", store.info(unknown))
+            await refused("conversation_unknown", store.delete(unknown))
+            await refused("conversation_unknown", anext(store.follow(unknown)))
+            await store.save_snapshot(unknown, 1, "v", b"x")
+            assert await store.load_snapshot(unknown, "v") is None
+
+
+async def the_list_says_what_the_entries_say(open_store: Open) -> None:
+    """`info` is folded from the entries."""
+    async with opened(open_store) as store:
+        started = ConversationStarted(tenant="t", project="p", user="u", bundle="b", parent=ConversationId("conv_0"))
+        await store.append(CONVERSATION, 0, [draft(started, 1), draft(Titled(text="First"), 2)])
+        await store.append(CONVERSATION, 2, [draft(Titled(text="Second"), 3), thought("x", 4)])
+        info = await store.info(CONVERSATION)
+        assert (info.id, info.tenant, info.project, info.user) == (CONVERSATION, "t", "p", "u")
+        assert (info.bundle, info.parent, info.title, info.tail) == ("b", "conv_0", "Second", 4)
+        assert (info.started_ts, info.last_ts) == (draft(started, 1).ts, draft(started, 4).ts)
+        assert (await store.conversations(ConversationQuery(tenant="t"))).conversations == (info,)
+
+
+async def conversations_are_listed_by_tenant_project_and_user_newest_first(open_store: Open) -> None:
+    """The newest is the one with the newest last entry."""
+    async with opened(open_store) as store:
+        for at, name in enumerate(("t1/p1/u1", "t1/p1/u2", "t1/p2/u1", "t2/p1/u1", "t1/p1/u1")):
+            owner = name.split("/")
+            await store.append(ConversationId(f"conv_{at}"), 0, [header(*owner, at=at)])
+        await store.append(ConversationId("conv_0"), 1, [thought("the newest now", 50)])
+        for owner, expected in (
+            (("t1", "", ""), "0421"),
+            (("t1", "p1", ""), "041"),
+            (("t1", "", "u1"), "042"),
+            (("t1", "p1", "u2"), "1"),
+            (("t2", "p2", ""), ""),
+            (("", "", ""), ""),
+            (("\ud800", "", ""), ""),
+        ):
+            tenant, project, user = owner
+            page = await store.conversations(ConversationQuery(tenant=tenant, project=project, user=user))
+            assert "".join(info.id.removeprefix("conv_") for info in page.conversations) == expected, owner
+
+
+async def paging_shows_each_conversation_once_while_others_are_added(open_store: Open) -> None:
+    """A cursor is a place, not a count."""
+    async with opened(open_store) as store:
+        # Two of each time, so that a page can end between equals.
+        for n in range(10):
+            await store.append(ConversationId(f"conv_{n}"), 0, [header(at=n // 2)])
+        seen: list[str] = []
+        query = ConversationQuery(tenant="tenant", limit=3)
+        for extra in range(10, 20):
+            page = await store.conversations(query)
+            seen += [info.id for info in page.conversations]
+            await store.append(ConversationId(f"conv_{extra}"), 0, [header(at=extra)])
+            if not page.cursor:
+                break
+            query = ConversationQuery(tenant="tenant", limit=3, cursor=page.cursor)
+        assert seen == [f"conv_{n}" for n in reversed(range(10))]
+
+
+async def a_list_refuses_a_cursor_that_it_did_not_give(open_store: Open) -> None:
+    """Cursors and limits come from outside."""
+    async with opened(open_store) as store:
+        for cursor in ("x", "00", "5b5d", "7b7d", "\ud800", "é", "22", "5b5b22", "ff" * 1000):
+            await refused("cursor_malformed", store.conversations(ConversationQuery(tenant="t", cursor=cursor)))
+        for limit in (-1, 0, 10**9):
+            assert (await store.conversations(ConversationQuery(tenant="t", limit=limit))).conversations == ()
+
+
+async def conversations_are_found_by_the_words_that_were_said(open_store: Open) -> None:
+    """All words, as prefixes, case and accents aside; a query is never a program."""
+    async with opened(open_store) as store:
+        said = [
+            draft(Titled(text="Old title")),
+            draft(UserPrompt(text="Où est l'Été à Łódź? snake_case and foo-bar")),
+            draft(Completion(text="In ZÜRICH, " + "far " * INLINE_BYTES + "away")),
+            draft(Followup(message_id=MessageId("m1"), text="SELECT 42 FROM résumé")),
+            thought("unspoken"),
+        ]
+        await store.append(CONVERSATION, 0, [header(), *said])
+        await store.append(CONVERSATION, 6, [draft(Titled(text="New title"))])
+        await store.append(ConversationId("conv_b"), 0, [header(tenant="other"), *said])
+        for words, expected in (
+            ("été", True),
+            ("ETE", True),
+            ("zur", True),
+            ("  select   42  zurich resum ", True),
+            ("foo-bar", True),
+            ("new", True),
+            ('"été', True),
+            ("far*", True),
+            ("old", False),
+            ("unspoken", False),
+            ("ete missing", False),
+            ("urich", False),
+            ("NEAR(ete zurich", False),
+            ("text:ete", False),
+            ("'; DROP TABLE said; --", False),
+            ("!!! ---", False),
+            ("\x00", False),
+            ("\ud800", False),
+            ("a" * 100_000, False),
+        ):
+            page = await store.conversations(ConversationQuery(tenant="tenant", words=words))
+            assert [info.id for info in page.conversations] == [CONVERSATION] * expected, words[:40]

@@ -1,0 +1,112 @@
+"""Exports: a conversation as `conv.timeline.v1` and its sources as `conv:sources_pool`, piece by piece."""
+
+from typing import Final, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Completion, RangeSummary, ResultDigest, ToolCall, WorkingSummary
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.paths import PathError, rewrite
+from timeloom.core.sources import SourceRow, compact, row_to_json
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.wire.block_json import encode_block
+
+TIMELINE_TYPE: Final = "conv.timeline.v1"
+SOURCES_TYPE: Final = "conv:sources_pool"
+
+CONTENT_CHARS: Final = 200
+"""How much of a written file's content stays in its call; the file itself has the rest."""
+
+_JSON: Final = msgspec.json.Decoder(dict[str, object])
+
+
+def timeline_head(conversation: ConversationId, views: Views) -> bytes:
+    """The start of the object, up to the first block."""
+    said = views.conversation
+    head: dict[str, object] = {"type": TIMELINE_TYPE, "conversation_id": conversation}
+    if said.header:
+        head |= {name: getattr(said.header, name) for name in ("tenant", "project", "user", "bundle")}
+    head |= {"title": said.title, "started_ts": said.started_ts, "last_ts": said.last_ts, "tail": views.tail}
+    return msgspec.json.encode(head)[:-1] + b',"blocks":['
+
+
+def timeline_block(entry: Entry, views: Views) -> bytes:
+    """One block as it stands now: hidden, replaced, edited and numbered as the whole log says."""
+    block = _JSON.decode(encode_block(_shortened(_edited(entry, views), views)))
+    changes = _hidden_meta(entry.seq, views)
+    if changes:
+        block["meta"] = cast(dict[str, object], block.get("meta") or {}) | changes
+    if path := _numbered_path(entry, views):
+        block["path"] = path
+    return msgspec.json.encode(block)
+
+
+def timeline_foot(views: Views) -> bytes:
+    """The end of the object: the compact snapshot of the pool."""
+    rows = [row_to_json(compact(row)) for row in views.sources.pool.ordered()]
+    return b'],"sources_pool":' + msgspec.json.encode(rows) + b"}"
+
+
+def sources_head(conversation: ConversationId) -> bytes:
+    """The start of the pool's object, up to its first row."""
+    return msgspec.json.encode({"type": SOURCES_TYPE, "conversation_id": conversation})[:-1] + b',"rows":['
+
+
+def sources_row(row: SourceRow) -> bytes:
+    """One full row."""
+    return msgspec.json.encode(row_to_json(row))
+
+
+def sources_foot() -> bytes:
+    """The end of the pool's object."""
+    return b"]}"
+
+
+def _edited(entry: Entry, views: Views) -> Entry:
+    """The entry with `edited` set on the metadata of every version of an artifact but the first."""
+    block = entry.block
+    if not isinstance(block, ResultDigest) or entry.original or entry.seq not in views.artifacts.edit_seqs:
+        return entry
+    return replace(entry, block=replace(block, digest=replace(block.digest, edited=True)))
+
+
+def _shortened(entry: Entry, views: Views) -> Entry:
+    """The call with its `content` cut to a start where the file it wrote is on the timeline anyway."""
+    block = entry.block
+    if not isinstance(block, ToolCall) or not isinstance(block.params, str) or len(block.params) <= CONTENT_CHARS:
+        return entry
+    params = _JSON.decode(block.params)
+    content, path = params.get("content"), params.get("path")
+    if not isinstance(content, str) or len(content) <= CONTENT_CHARS or not isinstance(path, str):
+        return entry
+    written = _written_path(path, entry.turn_id)
+    if written not in views.artifacts.artifacts:
+        return entry
+    params["content"] = f"{content[:CONTENT_CHARS]}... [see {written}]"
+    return replace(entry, block=replace(block, params=msgspec.json.encode(params).decode()), original="")
+
+
+def _written_path(path: str, turn: TurnId) -> str:
+    try:
+        return str(rewrite(path, turn).path)
+    except PathError:
+        return ""
+
+
+def _hidden_meta(seq: int, views: Views) -> dict[str, object]:
+    if seq not in views.visible.gone:
+        return {}
+    stand = views.visible.shown.get(seq)
+    meta: dict[str, object] = {"hidden": True}
+    if stand and stand.text:
+        meta["replacement_text"] = stand.text
+    return meta
+
+
+def _numbered_path(entry: Entry, views: Views) -> str:
+    """The numbered path of an answer or summary that is no longer the newest of its turn."""
+    if not isinstance(entry.block, Completion | WorkingSummary | RangeSummary) or entry.original:
+        return ""
+    return "" if views.paths.aliases.get(entry.alias) == entry.seq else entry.path

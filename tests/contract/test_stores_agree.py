@@ -1,0 +1,117 @@
+"""Whatever is done to them, the store on disk and the store in memory say the same."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from timeloom.core.blocks import AnyBlock, Attachment, Completion, Thinking, Titled, UserPrompt
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import ref_of
+from timeloom.core.timeline import Draft
+from timeloom.ports.reader import ConversationQuery
+from timeloom.ports.store import Store
+from timeloom.stores.memory import MemoryStore
+from timeloom.stores.sqlite import SqliteStore
+from timeloom.testing.store_contract.building import PATH, draft, header
+
+T = TypeVar("T")
+
+NAMES = [ConversationId(f"conv_{letter}") for letter in "abc"]
+TENANTS = ["t", "T", "../t"]
+WORDS = ["alpha", "Béta", "gamma ray", "large " * 3000]
+DATA = [b"", b"one", b"two" * 9000]
+
+names = st.sampled_from(NAMES)
+# By number: a failure's report shows every value that could be drawn.
+words = st.integers(0, len(WORDS) - 1).map(lambda n: WORDS[n])
+data = st.integers(0, len(DATA) - 1).map(lambda n: DATA[n])
+blocks: st.SearchStrategy[AnyBlock] = st.one_of(
+    st.builds(UserPrompt, text=words),
+    st.builds(Completion, text=words),
+    st.builds(Titled, text=words),
+    st.builds(Thinking, round=st.just(1), text=words),
+    st.builds(Attachment, artifact_path=st.just(PATH), mime=st.just("a/b"), data=data),
+    st.builds(Attachment, artifact_path=st.just(PATH), mime=st.just("a/b"), data=data.map(ref_of)),
+)
+drafts = st.builds(draft, blocks, st.integers(0, 3599))
+
+
+class StoresAgree(RuleBasedStateMachine):
+    """Does the same to both stores and compares every answer, errors included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = Path(tempfile.mkdtemp())
+        self.memory: Store = MemoryStore()
+        self.disk: Store = self.run(SqliteStore.open(self.folder))
+
+    def teardown(self) -> None:
+        self.run(self.disk.close())
+        self.runner.close()
+        shutil.rmtree(self.folder)
+
+    def run(self, work: Coroutine[None, None, T]) -> T:
+        return self.runner.run(work)
+
+    def same(self, ask: str | Callable[[Store], Awaitable[object]], *values: object) -> None:
+        async def answer(store: Store) -> object:
+            try:
+                return await getattr(store, ask)(*values) if isinstance(ask, str) else await ask(store)
+            except CodedError as error:
+                return error.code
+
+        assert self.run(answer(self.disk)) == self.run(answer(self.memory))
+
+    @rule(name=names, tenant=st.sampled_from(TENANTS), more=st.lists(drafts, max_size=3))
+    def begin(self, name: ConversationId, tenant: str, more: list[Draft]) -> None:
+        self.same("append", name, 0, [header(tenant=tenant), *more])
+
+    @rule(name=names, some=st.lists(drafts, max_size=3), off_by=st.sampled_from([0, 0, 0, -1, 1]))
+    def go_on(self, name: ConversationId, some: list[Draft], off_by: int) -> None:
+        async def append(store: Store) -> object:
+            tail = (await store.info(name)).tail
+            return await store.append(name, max(1, tail + off_by), some)
+
+        self.same(append)
+
+    @rule(name=names)
+    def delete(self, name: ConversationId) -> None:
+        self.same("delete", name)
+
+    @rule(name=names, seq=st.integers(1, 8), data=data, version=st.sampled_from(["v1", "v2"]))
+    def snapshot(self, name: ConversationId, seq: int, data: bytes, version: str) -> None:
+        self.same("save_snapshot", name, seq, version, data)
+        self.same("load_snapshot", name, "v1")
+
+    @rule(tenant=st.sampled_from(TENANTS), words=st.sampled_from(["", "al", "beta gam", "ray LARGE", "none", "-"]))
+    def search(self, tenant: str, words: str) -> None:
+        for limit in (1, 50):
+            self.same("conversations", ConversationQuery(tenant=tenant, words=words, limit=limit))
+
+    @rule()
+    def open_again(self) -> None:
+        self.run(self.disk.close())
+        self.disk = self.run(SqliteStore.open(self.folder))
+
+    @invariant()
+    def both_hold_the_same(self) -> None:
+        for name in NAMES:
+            self.same("load", name)
+            self.same("info", name)
+        for tenant in TENANTS:
+            for data in DATA:
+                self.same("read_blob", tenant, ref_of(data))
+        self.same("verify")
+
+
+StoresAgree.TestCase.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+TestStoresAgree = StoresAgree.TestCase

@@ -1,0 +1,242 @@
+"""A disk that forgets: records what a store does to its files, and shows what a power cut could leave of it.
+
+The model is stricter than file systems are. What was written to a file and not synced may be there or not, each sector
+by itself; a name that was added, moved or removed and whose folder was not synced may be so or not, each by itself.
+"""
+
+import random
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from operator import methodcaller
+from pathlib import Path
+
+import apsw
+from typing_extensions import override
+
+from timeloom.stores.disk import Disk
+
+SECTOR_BYTES = 512
+
+
+@dataclass(eq=False)
+class Inode:
+    """A file, whatever it is called."""
+
+
+@dataclass(frozen=True)
+class Write:
+    inode: Inode
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Truncate:
+    inode: Inode
+    size: int
+
+
+@dataclass(frozen=True)
+class Sync:
+    what: Inode
+
+
+@dataclass(frozen=True)
+class Names:
+    """A change of names that happens as one: what is taken away, what is put where."""
+
+    folder: Path
+    gone: tuple[Path, ...] = ()
+    put: tuple[tuple[Path, Inode], ...] = ()
+
+
+@dataclass(frozen=True)
+class SyncFolder:
+    what: Path
+
+
+Operation = Write | Truncate | Sync | Names | SyncFolder
+
+
+@dataclass
+class Recorder:
+    """Everything that was done under one folder, in order."""
+
+    root: Path
+    operations: list[Operation] = field(default_factory=list[Operation])
+    inodes: dict[Path, Inode] = field(default_factory=dict[Path, Inode])
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def now(self) -> int:
+        """How many operations there were."""
+        return len(self.operations)
+
+    def place(self, path: Path | str) -> Path:
+        return Path(path).relative_to(self.root)
+
+    def note(self, operation: Operation) -> None:
+        with self._lock:
+            self.operations.append(operation)
+
+    def created(self, path: Path) -> None:
+        with self._lock:
+            if path not in self.inodes:
+                self.inodes[path] = Inode()
+                self.note(Names(path.parent, put=((path, self.inodes[path]),)))
+
+    def removed(self, path: Path) -> None:
+        with self._lock:
+            if self.inodes.pop(path, None):
+                self.note(Names(path.parent, gone=(path,)))
+
+    def renamed(self, source: Path, target: Path) -> None:
+        with self._lock:
+            inode = self.inodes.pop(source)
+            self.inodes[target] = inode
+            self.note(Names(target.parent, (source,), ((target, inode),)))
+
+    def after_power_cut(self, at: int, chance: random.Random, target: Path) -> None:
+        """Makes in `target` a state that a cut after so many operations could have left."""
+        left = _Left(self.operations[:at], chance)
+        for path, inode in left.names.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_bytes(left.contents[inode])
+
+
+class _Left:
+    """What is on the disk after a cut: all that was synced, and of the rest as much as chance likes."""
+
+    def __init__(self, done: list[Operation], chance: random.Random) -> None:
+        self.names: dict[Path, Inode] = {}
+        self.contents: defaultdict[Inode, bytearray] = defaultdict(bytearray)
+        self._chance = chance
+        self._luck = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
+        self._synced = {each.what: n for n, each in enumerate(done) if isinstance(each, Sync | SyncFolder)}
+        for n, operation in enumerate(done):
+            self._apply(n, operation)
+
+    def _apply(self, n: int, operation: Operation) -> None:
+        match operation:
+            case Names(folder=folder) if self._kept(folder, n):
+                for path in operation.gone:
+                    self.names.pop(path, None)
+                self.names.update(operation.put)
+            case Write(inode=inode):
+                for offset, piece in sectors(operation):
+                    if self._kept(inode, n):
+                        overwrite(self.contents[inode], offset, piece)
+            case Truncate(inode=inode, size=size) if self._kept(inode, n):
+                del self.contents[inode][size:]
+            case _:
+                pass
+
+    def _kept(self, what: Inode | Path, n: int) -> bool:
+        return self._synced.get(what, -1) > n or self._chance.random() < self._luck
+
+
+def overwrite(content: bytearray, offset: int, piece: bytes) -> None:
+    """Writes into the content, with zeros before the piece where there was nothing."""
+    content.extend(bytes(max(0, offset + len(piece) - len(content))))
+    content[offset : offset + len(piece)] = piece
+
+
+def sectors(write: Write) -> list[tuple[int, bytes]]:
+    """The write as pieces that are each there or not."""
+    ends = range(write.offset - write.offset % SECTOR_BYTES, write.offset + len(write.data), SECTOR_BYTES)
+    starts = [max(write.offset, end) for end in ends]
+    return [
+        (start, write.data[start - write.offset : (start // SECTOR_BYTES + 1) * SECTOR_BYTES - write.offset])
+        for start in starts
+    ]
+
+
+class RecordingDisk(Disk):
+    """Does what a disk does, and notes it; `forgets` names what it fails to do."""
+
+    def __init__(self, recorder: Recorder, forgets: str = "") -> None:
+        self._recorder = recorder
+        self._forgets = forgets
+
+    def create(self, path: Path) -> None:
+        super().create(path)
+        self._recorder.created(self._recorder.place(path))
+
+    def write_new(self, folder: Path, data: bytes) -> Path:
+        path = super().write_new(folder, data)
+        place = self._recorder.place(path)
+        self._recorder.created(place)
+        inode = self._recorder.inodes[place]
+        self._recorder.note(Write(inode, 0, data))
+        if self._forgets != "file":
+            self._recorder.note(Sync(inode))
+        return path
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        self._recorder.renamed(self._recorder.place(source), self._recorder.place(target))
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self._recorder.removed(self._recorder.place(path))
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        if path.is_relative_to(self._recorder.root) and self._forgets != "folder":
+            self._recorder.note(SyncFolder(self._recorder.place(path)))
+
+    def sync(self, descriptor: int) -> None:
+        """Nothing: the real disk under the test may be as slow as it likes."""
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, vfs: "RecordingVfs", name: str, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self._recorder = vfs.recorder
+        self._forgets = vfs.forgets
+        self._path = vfs.recorder.place(name)
+        vfs.recorder.created(self._path)
+        self._inode = vfs.recorder.inodes[self._path]
+
+    @override
+    def xWrite(self, data: bytes, offset: int) -> None:
+        # By name: the driver's own annotation of `data` is of a newer Python.
+        methodcaller("xWrite", data, offset)(super())
+        self._recorder.note(Write(self._inode, offset, bytes(data)))
+
+    @override
+    def xTruncate(self, newsize: int) -> None:
+        super().xTruncate(newsize)
+        self._recorder.note(Truncate(self._inode, newsize))
+
+    @override
+    def xSync(self, flags: int) -> None:
+        if self._forgets != "database":
+            self._recorder.note(Sync(self._inode))
+        if self._path.name != "journal.db":
+            # SQLite syncs the folder of its log with the log, inside of what is called here.
+            self._recorder.note(SyncFolder(self._path.parent))
+
+
+class RecordingVfs(apsw.VFS):
+    """SQLite's own way to files, with notes taken."""
+
+    def __init__(self, name: str, recorder: Recorder, forgets: str = "") -> None:
+        super().__init__(name, "")
+        self.name = name
+        self.recorder = recorder
+        self.forgets = forgets
+
+    @override
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        assert path is not None, "the store makes no temporary databases"
+        return _File(self, path, flags)
+
+    @override
+    def xDelete(self, filename: str, syncdir: bool) -> None:
+        super().xDelete(filename, syncdir)
+        self.recorder.removed(self.recorder.place(filename))
+        if syncdir:
+            self.recorder.note(SyncFolder(self.recorder.place(filename).parent))
