@@ -243,9 +243,8 @@ def _alike(count: int) -> list[Append]:
 def _pragmas_here(run: Run) -> str:
     """The settings of the connection that writes, from one that is opened in the same way."""
     with fresh_folder(run.work) as folder:
-        connections = Connections(folder / "journal.db", 1.0, "")
-        connections.create_file()
-        connection = connections.writer()
+        asyncio.run(_append_all(folder, []))
+        connection = Connections(folder / "journal.db", 1.0, "").writer()
         names = ("journal_mode", "synchronous")
         found = {name: str(connection.execute(f"PRAGMA {name}").fetchall()[0][0]) for name in names}
         connection.close()

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -18,11 +19,13 @@ from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import record_crc
 from timeloom.stores.blob_folder import tenant_folder
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.schema import MIGRATIONS
 from timeloom.testing.store_contract.building import PATH, draft, header, thought
 
 NAMES = [ConversationId(f"conv_{n:02d}") for n in range(20)]
 SHARED = ref_of(b"shared" * 100)
+COPY = "UPDATE entries SET (form, crc, record) = (SELECT form, crc, record FROM entries WHERE place ="
 State = dict[ConversationId, list[Entry]]
 
 
@@ -43,7 +46,7 @@ def state(tmp_path: Path) -> State:
 
 def changed(folder: Path, sql: str) -> None:
     """Does something to the database behind the store's back."""
-    connection = apsw.Connection(str(folder / "journal.db"))
+    connection = cast(Database, apsw.Connection(str(folder / "journal.db")))
     connection.execute(sql).fetchall()
     connection.close()
 
@@ -174,16 +177,8 @@ def test_searching_and_writing_a_damaged_database_fail_with_a_code_or_work(
         ("DELETE FROM entries WHERE place BETWEEN (4 << 32) + 25 AND (4 << 32) + 99", "seq_gap"),
         ("DELETE FROM entries WHERE place BETWEEN (4 << 32) AND (4 << 32) + 99", "seq_gap"),
         ("UPDATE conversations SET tail = 20 WHERE n = 4", "store_damaged"),
-        (
-            "UPDATE entries SET (form, crc, record) ="
-            " (SELECT form, crc, record FROM entries WHERE place = (4 << 32) + 8) WHERE place = (4 << 32) + 9",
-            "entry_damaged",
-        ),
-        (
-            "UPDATE entries SET (form, crc, record) ="
-            " (SELECT form, crc, record FROM entries WHERE place = (5 << 32) + 9) WHERE place = (4 << 32) + 9",
-            "entry_damaged",
-        ),
+        (f"{COPY} (4 << 32) + 8) WHERE place = (4 << 32) + 9", "entry_damaged"),
+        (f"{COPY} (5 << 32) + 9) WHERE place = (4 << 32) + 9", "entry_damaged"),
     ],
 )
 def test_a_changed_row_damages_its_conversation_only(change: str, code: str, state: State, tmp_path: Path) -> None:
@@ -343,7 +338,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(sql: str, tmp_p
     changed(tmp_path, sql)
     error = opened_with_error(tmp_path)
     assert (error.code, "another program" in str(error)) == ("store_format_unknown", True)
-    connection = apsw.Connection(str(tmp_path / "journal.db"))
+    connection = cast(Database, apsw.Connection(str(tmp_path / "journal.db")))
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'entries'").fetchall() == [(0,)]
     connection.close()
 

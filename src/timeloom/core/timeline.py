@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -44,10 +45,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
         if not is_timestamp(self.ts):
             raise EntryError(f"ts is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z, got {self.ts[:40]!r}")
         if self.turn_id:
-            try:
-                turn_id(self.turn_id)
-            except IdError as error:
-                raise EntryError(str(error)) from error
+            _need_turn(self.turn_id)
 
 
 class Entry(Draft, frozen=True, omit_defaults=True, kw_only=True):
@@ -69,6 +67,15 @@ class Entry(Draft, frozen=True, omit_defaults=True, kw_only=True):
     def alias(self) -> str:
         """The path that means the newest of the block's family; empty where it has none."""
         return self.block.alias(self.turn_id)
+
+
+@lru_cache(maxsize=256)
+def _need_turn(text: TurnId) -> None:
+    # One turn is named by every entry of it.
+    try:
+        turn_id(text)
+    except IdError as error:
+        raise EntryError(str(error)) from error
 
 
 def place(draft: Draft, seq: int) -> Entry:

@@ -58,8 +58,10 @@ def need_positive(value: int, field: str) -> None:
         raise BlockError(f"{field} counts from 1, got {value}")
 
 
+@lru_cache(maxsize=4096)
 def need_call(value: CallId) -> None:
     """Refuses what is not a call id."""
+    # Every part of a call names it.
     try:
         call_id(value)
     except IdError as error:

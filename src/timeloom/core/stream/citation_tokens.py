@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_SID: Final = 999_999
-"""Largest source id in a token. Smaller would leave rows of a large pool uncitable; larger only admits ids no pool has."""
+"""Largest source id in a token. Smaller would leave rows of a large pool uncitable; larger admits ids no pool has."""
 
 MAX_TOKEN_SIDS: Final = 100
 """Most ids one token names. Smaller would refuse honest ranges; larger lets a few characters become pages of links."""
@@ -20,7 +20,7 @@ TOKEN: Final = re.compile(rf"\[\[S:[0-9, \-]{{1,{_LONGEST}}}+\]\]")
 """Everything that is a token, and a few things that only look like one: `sids_of` tells them apart."""
 
 _UNFINISHED: Final = re.compile(rf"\[(?:\[(?:S(?::[0-9, \-]{{0,{_LONGEST}}}+\]?)?)?)?\Z")
-_NUMBER: Final = r"([1-9][0-9]{0,5})"
+_NUMBER: Final = rf"([1-9][0-9]{{0,{len(str(MAX_SID)) - 1}}})"
 _ITEM: Final = re.compile(rf" *+{_NUMBER} *+(?:- *+{_NUMBER} *+)?")
 
 

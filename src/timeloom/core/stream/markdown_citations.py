@@ -17,9 +17,9 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 class MarkdownFinder:
     """Finds citations in a Markdown document.
 
-    A token waits as long as it may still turn out to be code, part of a tag or of a link's target. As a rule that is for
-    the next character; if the line starts like a heading, a fence or HTML, for the end of the line; if a backtick run, a
-    `<tag` or a `[` stands open before it, for the end of that or of the paragraph.
+    A token waits as long as it may still turn out to be code, part of a tag or of a link's target: as a rule for the
+    next character; for the end of the line, if that starts like a heading, a fence or HTML; at most for the end of the
+    paragraph, if a backtick run, a `<tag` or a `[` stands open before it.
     """
 
     def __init__(self) -> None:
@@ -92,6 +92,7 @@ class MarkdownFinder:
         if self._line and self._line.kind == "heading":
             self._finish_inline()
         elif self._inline:
+            self._inline.add("\n")
             self._found += self._inline.advance()
         self._offset += chars
         self._line_start = self._offset

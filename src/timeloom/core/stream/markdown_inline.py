@@ -27,11 +27,11 @@ from timeloom.core.stream.markdown_grammar import (
 )
 
 MAX_LOOKAHEAD_CHARS: Final = 10_000
-"""How far a construct may reach: a code span, a tag or a link that is longer is taken for text. Smaller would misread long
-ones; larger lets an unclosed one hold back more of the stream."""
+"""How far a construct reaches: a code span, a tag or a link that is longer is taken for text. Smaller would misread
+long ones; larger lets an unclosed one hold back more of the stream."""
 
 MAX_DEFINITIONS: Final = 1_000
-"""Most link reference definitions that are remembered. Smaller would misread long lists of them; larger costs memory."""
+"""Most link reference definitions that are remembered. Smaller would misread long lists; larger takes memory."""
 
 MAX_DEFINITION_CHARS: Final = 2_000
 """Longest link reference definition; what is longer is taken for text. Smaller would misread long titles; larger makes
@@ -40,8 +40,7 @@ hostile ones cost more, since each of their lines is looked at with all before i
 _KEPT_CHARS: Final = MAX_LABEL_CHARS + 2
 """How much scanned text is kept, for a `]` to look back at its label or token."""
 
-_RUN: Final = re.compile("`+")
-_SPECIAL: Final = re.compile(r"[\\`<!\[\]]")
+_SPECIAL: Final = re.compile(rf"[\\<!\[\]]|`{{1,{MAX_LOOKAHEAD_CHARS}}}+")
 _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
@@ -65,9 +64,7 @@ class InlineScanner:
         self._lines: list[tuple[int, int]] = []
         self._pieces: list[str] = []
         self._text = ""
-        self._origin = (
-            0  # how much content was dropped before `_text`; `_at` and matches are in `_text`, the rest is not
-        )
+        self._origin = 0  # how much content was dropped before `_text`; only `_at` and matches count from there
         self._length = 0
         self._at = 0
         self._retry_at = 0
@@ -80,9 +77,7 @@ class InlineScanner:
         self._found: list[Citation] = []
 
     def begin_line(self, offset: int) -> None:
-        """Says that what is added next is a line's content and stands at this offset of the source."""
-        if self._lines:
-            self.add("\n")
+        """Says that what is added next is a line's content, with its end, and stands at this offset of the source."""
         self._lines.append((self._length, offset))
 
     def add(self, text: str) -> None:
@@ -188,8 +183,6 @@ class InlineScanner:
         match special:
             case "\\":
                 return self._escape()
-            case "`":
-                return self._code()
             case "<":
                 end = angle(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
                 return self._at + 1 if end == NO else end
@@ -197,8 +190,10 @@ class InlineScanner:
                 return self._bang()
             case "[":
                 return self._open(self._at, image=False)
-            case _:
+            case "]":
                 return self._close()
+            case _:
+                return self._code(len(special))
 
     def _window(self, chars: int) -> Window:
         end = self._at + chars
@@ -212,12 +207,10 @@ class InlineScanner:
             return MORE
         return self._at + (2 if following in _PUNCTUATION else 1)
 
-    def _code(self) -> int:
-        run = _RUN.match(self._text, self._at, self._at + MAX_LOOKAHEAD_CHARS)
-        length = len(run[0]) if run else 0
+    def _code(self, length: int) -> int:
         after = self._at + length
-        if length == MAX_LOOKAHEAD_CHARS:
-            return after
+        if length >= MAX_LOOKAHEAD_CHARS:
+            return self._at + MAX_LOOKAHEAD_CHARS
         if after == len(self._text) and not self._final:
             return MORE
         closing = self._ticks.closing(self._origin + after, length, self._origin + self._at + MAX_LOOKAHEAD_CHARS)

@@ -53,22 +53,22 @@ class Connections:
         try:
             connection.execute("BEGIN")
             yield connection
-            connection.execute("COMMIT")
         except BaseException:
             # Rare enough not to look what state it is in.
             connection.close(True)
             raise
-        self._idle.put(connection)
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error:
+            # What was read is good; what failed before that is on its way to whoever asked.
+            connection.close(True)
+        else:
+            self._idle.put(connection)
 
     def open_reader(self) -> Database:
         """A connection that cannot write, for its owner to close."""
         connection = self._open()
         _pragma(connection, "query_only = ON")
-        if self.salvaging:
-            # SQLite refuses a file that is shorter than its header says, unless it believes that it is being mended.
-            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            _pragma(connection, "writable_schema = ON")
         return connection
 
     def close(self) -> None:
@@ -81,9 +81,16 @@ class Connections:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
         connection = cast(Database, apsw.Connection(str(self._path), flags=flags, vfs=self._vfs or None))
         connection.set_busy_timeout(self._lock_wait_ms)
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        if self.salvaging:
+            # SQLite refuses a file that is shorter than its header says, unless it believes that it is being mended.
+            connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        else:
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         _pragma(connection, f"cache_size = -{_CACHE_KIB}")
+        # Savepoints spill into temporary files otherwise, outside of the folder.
+        _pragma(connection, "temp_store = MEMORY")
         return connection
 
 
@@ -97,19 +104,11 @@ def explained(error: Exception, conversation: ConversationId | None = None) -> S
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreError("store_locked", f"{whose}: another process holds the store; try again")
-        case (
-            apsw.CorruptError()
-            | apsw.NotADBError()
-            | apsw.SQLError()
-            | UnicodeDecodeError()
-            | msgspec.ValidationError()
-        ):
+        case apsw.FullError() | apsw.IOError() | apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return StoreError("store_unwritable", f"{whose}: the disk refused ({error})")
+        case _:
             hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
             return StoreError("store_damaged", f"{whose} cannot be read from journal.db ({error}); {hint}")
-        case apsw.ConnectionClosedError() | apsw.InterruptError():
-            return StoreError("store_closed", f"{whose}: the store was closed")
-        case _:
-            return StoreError("store_unwritable", f"{whose}: the disk refused ({error})")
 
 
 def _pragma(connection: Database, assignment: str) -> None:

@@ -144,8 +144,10 @@ class Writer:
 
     def _checkpoint(self) -> None:
         if self._wal_pages >= CHECKPOINT_PAGES:
-            with contextlib.suppress(apsw.BusyError, apsw.LockedError):
+            try:
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except apsw.Error as error:
+                self._undo(error)
             self._wal_pages = 0
 
     def _note_pages(self, _connection: Database, _database: str, pages: int) -> int:
