@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench import peer
+from bench.drafts import Append, to_appends
+from bench.measures import Steps, disk_bytes, fresh_folder, written_bytes
+from bench.report import Bar, Section, Table
+from bench.settings import Run
+from bench.traces import Trace
 from timeloom.core.blocks import ConversationStarted, Thinking
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.core.view.views import Views, fold
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.stores.sqlite.connections import Connections
-
-from bench import peer
-from bench.drafts import Append, to_appends
-from bench.measures import Deciles, disk_bytes, fresh_folder, written_bytes
-from bench.report import Bar, Section, Table
-from bench.settings import Run
-from bench.trace import Trace
 
 LONG_TEXT_CHARS: Final = 1000
 _TS: Final = "2026-01-01T00:00:00Z"
@@ -28,51 +27,45 @@ class Side:
     """What several runs of one piece of work took on one side."""
 
     def __init__(self) -> None:
-        self.deciles = Deciles()
-        self.store_deciles = Deciles()
+        self.steps = Steps()
         self.seconds: list[float] = []
         self.disk_bytes = 0
         self.written_bytes = 0
+        self.pragmas: dict[str, str] = {}
 
     @property
     def best_s(self) -> float:
-        """The quickest run: others had a machine that was busy with something else."""
+        """The quickest run, from before the store is opened until it is closed."""
         return min(self.seconds)
 
 
 def measure_traces(run: Run) -> Section:
     """Each session on both sides in turns, so that a busy moment of the machine meets both."""
-    rows: list[tuple[str | int | float | None, ...]] = []
+    rows: list[tuple[str | int | float, ...]] = []
     bars: list[Bar] = []
-    pragmas: dict[str, str] = {}
+    notes = [f"timeloom: {_pragmas_here(run)}; a step is one append and the folding of its entries into the views"]
     for trace in run.sessions:
-        sides, pragmas = _replay_in_turns(run, trace)
+        sides = _replay_in_turns(run, trace)
         rows += [_row(name, trace, side) for name, side in sides.items()]
         bars += _bars(trace, sides)
+        if _GRAPH in sides and len(notes) == 1:
+            notes += _notes_there(sides[_GRAPH])
+    columns = (
+        "session",
+        "side",
+        "payload KB",
+        "steps",
+        "blocks",
+        "steps/s",
+        "first tenth ms",
+        "last tenth ms",
+        "last/first",
+        "disk/payload",
+        "written/payload",
+    )
+    title = "Appending a session, step by step"
     return Section(
-        tables=(
-            Table(
-                title="Appending a session, one append for each step",
-                columns=(
-                    "session",
-                    "side",
-                    "payload KB",
-                    "steps",
-                    "steps/s",
-                    "first tenth ms",
-                    "last tenth ms",
-                    "last/first",
-                    "disk/payload",
-                    "written/payload",
-                ),
-                rows=tuple(rows),
-                notes=(
-                    f"timeloom: {_pragmas_here(run)}; views folded after each append",
-                    f"LangGraph: {_named(pragmas)}; StateGraph with add_messages, one super-step for each step, "
-                    'durability="sync"; "saver" is the time inside SqliteSaver alone',
-                ),
-            ),
-        ),
+        tables=(Table(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes)),),
         bars=tuple(bars),
     )
 
@@ -87,16 +80,26 @@ def measure_long(run: Run) -> Section:
     row = (
         len(appends),
         len(appends) / side.best_s,
-        side.deciles.first_s * 1e6,
-        side.deciles.last_s * 1e6,
-        side.deciles.growth,
+        side.steps.first_s() * 1e6,
+        side.steps.last_s() * 1e6,
+        side.steps.growth(),
         side.disk_bytes / payload,
         side.written_bytes / payload,
     )
-    columns = ("appends", "appends/s", "first tenth µs", "last tenth µs", "last/first", "disk/payload", "written/payload")
+    columns = (
+        "appends",
+        "appends/s",
+        "first tenth µs",
+        "last tenth µs",
+        "last/first",
+        "disk/payload",
+        "written/payload",
+    )
     return Section(
-        tables=(Table(title=f"One long conversation, {LONG_TEXT_CHARS} bytes an append", columns=columns, rows=(row,)),),
-        bars=(Bar(f"{len(appends):,} appends: last tenth over first", side.deciles.growth, at_most=1.3),),
+        tables=(
+            Table(title=f"One long conversation, {LONG_TEXT_CHARS} bytes an append", columns=columns, rows=(row,)),
+        ),
+        bars=(Bar(f"{len(appends):,} appends: last tenth over first", side.steps.growth(), at_most=1.3),),
     )
 
 
@@ -118,18 +121,21 @@ def measure_concurrent(run: Run) -> Section:
 def measure_dialogues(run: Run) -> Section:
     """Many short conversations, one after the other, in one data folder."""
     traces = list(run.dialogues[: run.sizes.dialogues])
-    sides = {"timeloom": Side()}
-    _replay_here(run, [(trace.name, to_appends(trace)) for trace in traces], sides["timeloom"])
+    appends = [(trace.name, to_appends(trace)) for trace in traces]
+    sides = {_HERE: Side()}
+    _replay_here(run, appends, sides[_HERE], at_once=False)
     if run.peer:
-        sides["LangGraph"] = Side()
-        _replay_there(run, run.peer, traces, sides["LangGraph"], delta=False)
+        sides[_GRAPH] = Side()
+        _replay_there(run, run.peer, traces, sides[_GRAPH], "graph")
     payload = sum(trace.payload_bytes() for trace in traces)
-    steps = sum(1 for trace in traces for _ in trace.steps())
+    steps = sum(len(of_trace) for _, of_trace in appends)
+    blocks = sum(len(drafts) for _, of_trace in appends for drafts in of_trace)
     rows = [
         (
             name,
             len(traces),
             steps,
+            blocks,
             payload / 1000,
             side.best_s,
             steps / side.best_s,
@@ -139,43 +145,56 @@ def measure_dialogues(run: Run) -> Section:
         )
         for name, side in sides.items()
     ]
-    columns = ("side", "dialogues", "steps", "payload KB", "s", "steps/s", "disk KB", "disk/payload", "written/payload")
+    columns = (
+        "side",
+        "dialogues",
+        "steps",
+        "blocks",
+        "payload KB",
+        "s",
+        "steps/s",
+        "disk KB",
+        "disk/payload",
+        "written/payload",
+    )
     return Section(
         tables=(Table(title="Many short dialogues in one data folder", columns=columns, rows=tuple(rows)),),
-        bars=(Bar("dialogues: disk over payload", sides["timeloom"].disk_bytes / payload, at_most=3),),
+        bars=(Bar("dialogues: disk over payload", sides[_HERE].disk_bytes / payload, at_most=3),),
     )
 
 
 _HERE: Final = "timeloom"
-_THERE: Final = "LangGraph"
-_DELTA: Final = "LangGraph, DeltaChannel (beta)"
+_GRAPH: Final = "LangGraph"
+_OTHERS: Final[dict[str, peer.Mode]] = {"LangGraph, `put` alone": "put", "LangGraph, DeltaChannel (beta)": "delta"}
 
 
-def _replay_in_turns(run: Run, trace: Trace) -> tuple[dict[str, Side], dict[str, str]]:
+def _replay_in_turns(run: Run, trace: Trace) -> dict[str, Side]:
     appends = to_appends(trace)
     sides = {_HERE: Side()}
-    pragmas: dict[str, str] = {}
     for n in range(run.sizes.replays):
         _replay_here(run, [(trace.name, appends)], sides[_HERE])
-        if run.peer:
-            pragmas = _replay_there(run, run.peer, [trace], sides.setdefault(_THERE, Side()), delta=False)
-            if n < 2:
-                _replay_there(run, run.peer, [trace], sides.setdefault(_DELTA, Side()), delta=True)
-    return sides, pragmas
+        if not run.peer:
+            continue
+        _replay_there(run, run.peer, [trace], sides.setdefault(_GRAPH, Side()), "graph")
+        if n < run.sizes.other_replays:
+            for name, mode in _OTHERS.items():
+                _replay_there(run, run.peer, [trace], sides.setdefault(name, Side()), mode)
+    return sides
 
 
-def _row(name: str, trace: Trace, side: Side) -> tuple[str | int | float | None, ...]:
+def _row(name: str, trace: Trace, side: Side) -> tuple[str | int | float, ...]:
     payload = trace.payload_bytes()
-    steps = sum(1 for _ in trace.steps())
+    steps = to_appends(trace)
     return (
         trace.name,
         name,
         payload / 1000,
-        steps,
-        steps / side.best_s,
-        side.deciles.first_s * 1000,
-        side.deciles.last_s * 1000,
-        side.deciles.growth,
+        len(steps),
+        sum(map(len, steps)) if name == _HERE else "",
+        len(steps) / side.best_s,
+        side.steps.first_s() * 1000,
+        side.steps.last_s() * 1000,
+        side.steps.growth(),
         side.disk_bytes / payload,
         side.written_bytes / payload,
     )
@@ -185,30 +204,42 @@ def _bars(trace: Trace, sides: dict[str, Side]) -> list[Bar]:
     here = sides[_HERE]
     bars = [
         Bar(f"{trace.name}: disk over payload", here.disk_bytes / trace.payload_bytes(), at_most=3),
-        Bar(f"{trace.name}: last tenth over first", here.deciles.growth, at_most=1.3),
+        Bar(f"{trace.name}: last tenth over first", here.steps.growth(), at_most=1.3),
     ]
-    if there := sides.get(_THERE):
-        faster = there.deciles.last_s / here.deciles.last_s
+    if there := sides.get(_GRAPH):
+        faster = there.steps.last_s() / here.steps.last_s()
         bars.append(Bar(f"{trace.name}: last tenth, times faster than LangGraph", faster, at_least=20))
     return bars
 
 
-def _replay_here(run: Run, work: Sequence[tuple[str, Sequence[Append]]], side: Side) -> None:
-    """Each conversation's appends one after the other; where there are several conversations, all at once."""
+def _notes_there(side: Side) -> list[str]:
+    return [
+        f"LangGraph: {_named(side.pragmas)}; a StateGraph with add_messages, a step is one super-step",
+        'LangGraph: durability="sync", so that a step is durable before the next begins',
+        "`put` alone: SqliteSaver.put of all messages for each step, without a graph and its pending writes",
+        "first and last tenth are means over the steps, of each step the quickest run; last/first is by medians",
+        "disk is after closing, in whole blocks of the file system; written is what the process handed to the system",
+    ]
+
+
+def _replay_here(run: Run, work: Sequence[tuple[str, Sequence[Append]]], side: Side, *, at_once: bool = True) -> None:
+    """Each conversation's appends one after the other; several conversations all at once, or one by one."""
     with fresh_folder(run.work) as folder:
         written = written_bytes()
         started = time.perf_counter()
-        seconds = asyncio.run(_append_all(folder, work))
+        seconds = asyncio.run(_append_all(folder, work, at_once=at_once))
         side.seconds.append(time.perf_counter() - started)
         side.written_bytes = written_bytes() - written
         side.disk_bytes = disk_bytes(folder)
-        for of_conversation in seconds:
-            side.deciles.add(of_conversation)
+        side.steps.add([each for of_conversation in seconds for each in of_conversation])
 
 
-async def _append_all(folder: Path, work: Sequence[tuple[str, Sequence[Append]]]) -> list[list[float]]:
+async def _append_all(
+    folder: Path, work: Sequence[tuple[str, Sequence[Append]]], *, at_once: bool
+) -> list[list[float]]:
     async with await SqliteStore.open(folder) as store:
-        return await asyncio.gather(*(_append_each(store, ConversationId(name), appends) for name, appends in work))
+        tasks = [_append_each(store, ConversationId(name), appends) for name, appends in work]
+        return await asyncio.gather(*tasks) if at_once else [await task for task in tasks]
 
 
 async def _append_each(store: SqliteStore, conversation: ConversationId, appends: Sequence[Append]) -> list[float]:
@@ -222,15 +253,14 @@ async def _append_each(store: SqliteStore, conversation: ConversationId, appends
     return seconds
 
 
-def _replay_there(run: Run, python: Path, traces: list[Trace], side: Side, *, delta: bool) -> dict[str, str]:
+def _replay_there(run: Run, python: Path, traces: list[Trace], side: Side, mode: peer.Mode) -> None:
     with fresh_folder(run.work) as folder:
-        replayed = peer.replay(python, folder, traces, delta=delta)
+        replayed = peer.replay(python, folder, traces, mode)
         side.disk_bytes = disk_bytes(folder)
     side.seconds.append(replayed.seconds)
     side.written_bytes = replayed.written_bytes
-    side.deciles.add(replayed.step_seconds)
-    side.store_deciles.add(replayed.store_seconds)
-    return replayed.pragmas
+    side.steps.add(replayed.step_seconds)
+    side.pragmas = replayed.pragmas
 
 
 def _alike(count: int) -> list[Append]:
@@ -243,7 +273,7 @@ def _alike(count: int) -> list[Append]:
 def _pragmas_here(run: Run) -> str:
     """The settings of the connection that writes, from one that is opened in the same way."""
     with fresh_folder(run.work) as folder:
-        asyncio.run(_append_all(folder, []))
+        asyncio.run(_append_all(folder, [], at_once=True))
         connection = Connections(folder / "journal.db", 1.0, "").writer()
         names = ("journal_mode", "synchronous")
         found = {name: str(connection.execute(f"PRAGMA {name}").fetchall()[0][0]) for name in names}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from bench.traces import Event, Step, Trace
 from timeloom.core.blocks import (
     AnyBlock,
     Completion,
@@ -25,8 +26,6 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import TurnId, call_id, make_turn_id, message_id
 from timeloom.core.timeline import Draft
-
-from bench.trace import Event, Step, Trace
 
 Append = list[Draft]
 """The drafts of one step, which become durable together."""

@@ -10,9 +10,8 @@ import json
 import os
 import sqlite3
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -22,6 +21,7 @@ Foreign = Any
 langchain_messages = importlib.import_module("langchain_core.messages")
 channels = importlib.import_module("langgraph.channels")
 graphs = importlib.import_module("langgraph.graph")
+checkpoints = importlib.import_module("langgraph.checkpoint.base")
 savers = importlib.import_module("langgraph.checkpoint.sqlite")
 add_messages: Foreign = graphs.add_messages
 
@@ -35,7 +35,7 @@ def main() -> None:
     folder = Path(job["folder"])
     match job["what"]:
         case "replay":
-            answer = replay(folder, job["traces"], _DeltaState if job["delta"] else _State)
+            answer = replay(folder, job["traces"], job["mode"])
         case "load":
             answer = load(folder, job["traces"][0], job["repeats"])
         case other:
@@ -43,15 +43,15 @@ def main() -> None:
     json.dump(answer, sys.stdout)
 
 
-def replay(folder: Path, traces: Sequence[dict[str, Any]], state: type) -> dict[str, Any]:
+def replay(folder: Path, traces: Sequence[dict[str, Any]], mode: str) -> dict[str, Any]:
     """Runs every trace as a thread of its own and says what that took."""
-    turns = [(trace["name"], [[_messages(step) for step in turn] for turn in trace["turns"]]) for trace in traces]
+    threads = [(trace["name"], [[_messages(step) for step in turn] for turn in trace["turns"]]) for trace in traces]
     written = _written_bytes()
     started = time.perf_counter()
     saver = _open(folder)
-    replayer = _Replayer(saver, state)
-    for thread, steps_of_turns in turns:
-        for steps in steps_of_turns:
+    replayer = _Putter(saver) if mode == "put" else _Replayer(saver, _DeltaState if mode == "delta" else _State)
+    for thread, turns in threads:
+        for steps in turns:
             replayer.turn(thread, steps)
     pragmas = _pragmas(saver.conn)
     saver.conn.close()
@@ -60,7 +60,6 @@ def replay(folder: Path, traces: Sequence[dict[str, Any]], state: type) -> dict[
         "seconds": seconds,
         "written_bytes": _written_bytes() - written,
         "step_seconds": replayer.watch.all_s,
-        "store_seconds": replayer.watch.inside_s,
         "pragmas": pragmas,
     }
 
@@ -100,50 +99,44 @@ class _DeltaState(TypedDict):
 
 
 class _Watch:
-    """Cuts time into steps, and keeps apart what of it the saver took."""
+    """Cuts time into steps."""
 
     def __init__(self) -> None:
         self.all_s: list[float] = []
-        self.inside_s: list[float] = []
-        self._begun: tuple[float, float] | None = None
-        self._lock = threading.Lock()
-        self._writing = 0
-        self._writing_since = 0.0
-        self._saver_s = 0.0
+        self._started: float | None = None
 
     def begin(self) -> None:
         """A step begins, and the one before is over."""
         self.end()
-        self._begun = (time.perf_counter(), self._saver_s)
+        self._started = time.perf_counter()
 
     def end(self) -> None:
         """The step is over."""
-        if self._begun:
-            started, before = self._begun
-            self.all_s.append(time.perf_counter() - started)
-            self.inside_s.append(self._saver_s - before)
-        self._begun = None
+        if self._started is not None:
+            self.all_s.append(time.perf_counter() - self._started)
+        self._started = None
 
-    def around(self, write: Callable[..., Foreign]) -> Callable[..., Foreign]:
-        """The saver's method with a watch on it; while two threads write, time counts once."""
 
-        @functools.wraps(write)
-        def timed(*args: Foreign, **kwargs: Foreign) -> Foreign:
-            self._count(1)
-            try:
-                return write(*args, **kwargs)
-            finally:
-                self._count(-1)
+class _Putter:
+    """The saver without a graph: one checkpoint of all messages for each step, and nothing else."""
 
-        return timed
+    def __init__(self, saver: Foreign) -> None:
+        self.watch = _Watch()
+        self._saver = saver
+        self._messages: dict[str, list[Foreign]] = {}
+        self._configs: dict[str, Foreign] = {}
 
-    def _count(self, change: int) -> None:
-        with self._lock:
-            now = time.perf_counter()
-            if self._writing:
-                self._saver_s += now - self._writing_since
-            self._writing += change
-            self._writing_since = now
+    def turn(self, thread: str, steps: Sequence[list[Foreign]]) -> None:
+        """Puts a checkpoint for each step."""
+        messages = self._messages.setdefault(thread, [])
+        config = self._configs.get(thread) or {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        for step in steps:
+            messages += step
+            self.watch.begin()
+            checkpoint = {**checkpoints.empty_checkpoint(), "channel_values": {"messages": messages}}
+            config = self._saver.put(config, checkpoint, {"source": "loop"}, {})
+            self.watch.end()
+        self._configs[thread] = config
 
 
 class _Replayer:
@@ -151,8 +144,6 @@ class _Replayer:
 
     def __init__(self, saver: Foreign, state: type) -> None:
         self.watch = _Watch()
-        saver.put = self.watch.around(saver.put)
-        saver.put_writes = self.watch.around(saver.put_writes)
         self._rest: Iterator[list[Foreign]] = iter(())
         self._next: list[Foreign] | None = None
         builder = graphs.StateGraph(state)

@@ -4,7 +4,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,31 +21,32 @@ def timed_s(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-class Deciles:
-    """Times of the first and last tenth of several runs of the same sequence; medians, because disks have bad moments."""
+class Steps:
+    """The times of the steps of one sequence over several runs: of each step the quickest, since what else a machine
+    does only adds."""
 
     def __init__(self) -> None:
-        self._first: list[float] = []
-        self._last: list[float] = []
+        self.quickest_s: list[float] = []
 
     def add(self, seconds: Sequence[float]) -> None:
         """Takes in one run."""
-        tenth = max(1, len(seconds) // 10)
-        self._first += seconds[:tenth]
-        self._last += seconds[-tenth:]
+        self.quickest_s = list(map(min, self.quickest_s or seconds, seconds))
 
-    @property
     def first_s(self) -> float:
-        return statistics.median(self._first)
+        """The mean of the first tenth."""
+        return statistics.mean(self.quickest_s[: self._tenth()])
 
-    @property
     def last_s(self) -> float:
-        return statistics.median(self._last)
+        """The mean of the last tenth."""
+        return statistics.mean(self.quickest_s[-self._tenth() :])
 
-    @property
     def growth(self) -> float:
-        """How many times dearer the end is than the beginning."""
-        return self.last_s / self.first_s
+        """How many times dearer the last tenth is than the first, by medians, because steps differ in size."""
+        tenth = self._tenth()
+        return statistics.median(self.quickest_s[-tenth:]) / statistics.median(self.quickest_s[:tenth])
+
+    def _tenth(self) -> int:
+        return max(1, len(self.quickest_s) // 10)
 
 
 def written_bytes() -> int:
@@ -64,7 +65,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 @contextmanager
-def fresh_folder(parent: Path) -> Iterator[Path]:
+def fresh_folder(parent: Path) -> Generator[Path]:
     """A new folder, gone afterwards; below `parent`, because what is temporary often lies in memory."""
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix="work-") as name:

@@ -3,12 +3,13 @@
 import hashlib
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from bench.trace import Trace
+from bench.traces import Trace
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements-bench.lock"
@@ -16,17 +17,20 @@ ENVIRONMENT: Final = ROOT / ".venv-bench"
 PROGRAM: Final = Path(__file__).with_name("langgraph_side.py")
 
 
+Mode = Literal["graph", "put", "delta"]
+"""A graph with the usual channel of messages; the saver's `put` alone; a graph with the channel of differences."""
+
+
 class PeerError(Exception):
     """The other side could not be set up or did not finish."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a replay took on the other side, for each step as a whole and in its store alone."""
+    """What a replay took on the other side, as a whole and for each step."""
 
     seconds: float
     written_bytes: int
     step_seconds: list[float]
-    store_seconds: list[float]
     pragmas: dict[str, str]
 
 
@@ -50,9 +54,9 @@ def prepare() -> Path:
     return python
 
 
-def replay(python: Path, folder: Path, traces: list[Trace], *, delta: bool = False) -> Replayed:
-    """Replays the traces into a database in that folder; `delta` takes LangGraph's channel of differences."""
-    job = {"what": "replay", "folder": str(folder), "traces": traces, "delta": delta}
+def replay(python: Path, folder: Path, traces: list[Trace], mode: Mode) -> Replayed:
+    """Replays the traces into a database in that folder."""
+    job = {"what": "replay", "folder": str(folder), "traces": traces, "mode": mode}
     return msgspec.json.decode(_job(python, job), type=Replayed)
 
 
@@ -62,7 +66,7 @@ def load(python: Path, folder: Path, trace: Trace, repeats: int) -> Loaded:
     return msgspec.json.decode(_job(python, job), type=Loaded)
 
 
-def _job(python: Path, job: dict[str, object]) -> bytes:
+def _job(python: Path, job: Mapping[str, object]) -> bytes:
     return _run([str(python), "-I", str(PROGRAM)], msgspec.json.encode(job))
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from bench.trace import Trace
+from bench.traces import Trace
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,6 +13,9 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
     replays: int
     """Runs of each trace on each side, taken in turns."""
+
+    other_replays: int
+    """The same for the other two ways of using LangGraph."""
 
     long_appends: int
     long_runs: int
@@ -31,6 +34,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL: Final = Sizes(
     replays=7,
+    other_replays=3,
     long_appends=20_000,
     long_runs=3,
     concurrent=16,
@@ -48,6 +52,7 @@ FULL: Final = Sizes(
 
 QUICK: Final = Sizes(
     replays=2,
+    other_replays=1,
     long_appends=3_000,
     long_runs=2,
     concurrent=8,
@@ -65,6 +70,7 @@ QUICK: Final = Sizes(
 
 TINY: Final = Sizes(
     replays=1,
+    other_replays=1,
     long_appends=20,
     long_runs=1,
     concurrent=2,

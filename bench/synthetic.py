@@ -4,14 +4,15 @@ import json
 import random
 from typing import Final
 
-from bench.trace import Event, Step, Tokens, Trace, by_turns
+from bench.traces import Event, Step, Tokens, Trace, by_turns
 
-_WORDS: Final = (
+_VOCABULARY: Final = (
     "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which "
     "one you were all her she there would their we him been has when who will no more if out so said what up its about "
     "than into them can only other time new some could these two may first then do any like my now over such our man "
     "agent timeline schema résumé naïve 日本 строка größer Ωmega ☃"
-).split()
+)
+_WORDS: Final = _VOCABULARY.split()
 
 _TS: Final = "2026-01-01T00:00:00Z"
 _STEPS_PER_TURN: Final = 60

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from bench.trace import Event, Step, Tokens, Trace, by_turns
+from bench.traces import Event, Step, Tokens, Trace, by_turns
 
 SESSIONS: Final = "coding_agent_*.jsonl"
 """Long sessions of a coding agent, one event a line."""

@@ -104,8 +104,33 @@ def test_html_marks_carry_their_ids() -> None:
     )
 
 
-def test_plain_text_has_no_code_and_no_escapes() -> None:
-    assert rewritten("`a [[S:1]]` \\[[S:1,3]]\n    [[S:4]]", "text") == "`a [1]` \\[1][3]\n    [4]"
+@pytest.mark.parametrize("form", ["markdown", "html", "text"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`a [[S:1]]`",
+        "```\n[[S:1]]\n```\n",
+        "a\n\n    [[S:1]]\n",
+        "[x]([[S:1]])",
+        "a <http://x/[[S:1]]>",
+        'a <b x="[[S:1]]">',
+    ],
+)
+def test_code_destinations_and_attributes_of_markdown_stay_as_they_are_in_every_format(text: str, form: Format) -> None:
+    assert rewritten(text, form) == text
+
+
+def test_a_document_that_begins_like_html_is_read_as_html() -> None:
+    text = " \n<div>\n\n    <p>a [[S:3]]</p> <code>[[S:3]]</code></div>"
+    marked = text.replace("a [[S:3]]", 'a <sup class="cite" data-sids="3">[3]</sup>')
+    assert rewritten(text, "html") == marked
+    rewriter = CitationRewriter(ROWS, "html")
+    assert "".join(rewriter.feed(char) for char in text) + rewriter.close() == marked
+
+
+def test_a_document_of_white_space_has_no_citations() -> None:
+    rewriter = CitationRewriter(ROWS, "html")
+    assert rewriter.feed(" ") + rewriter.feed("\n") + rewriter.close() == " \n"
 
 
 @pytest.mark.parametrize("form", ["markdown", "html", "text"])
@@ -198,7 +223,7 @@ def test_addresses_and_titles_are_escaped_in_markdown() -> None:
 
 def test_a_long_title_is_cut() -> None:
     rewriter = CitationRewriter([Row(1, "word " * 100, "https://a.example")], "html")
-    (title,) = re.findall('title="([^"]*)"', rewriter.feed("[[S:1]]"))
+    (title,) = re.findall('title="([^"]*)"', rewriter.feed("[[S:1]]") + rewriter.close())
     assert len(title) <= MAX_TITLE_CHARS
     assert title.startswith("word word")
 
@@ -241,7 +266,12 @@ def test_a_hostile_row_cannot_put_markup_into_html(title: str, url: str) -> None
     rewriter = CitationRewriter([Row(1, title, url)], "html")
     seen = Elements(rewriter.feed("<p>a [[S:1]] b</p>") + rewriter.close())
     assert seen.text == "a [1] b"
-    assert set(seen.elements) <= {("p", ()), ("sup", ("class", "data-sids")), ("a", ("href",)), ("a", ("href", "title"))}
+    assert set(seen.elements) <= {
+        ("p", ()),
+        ("sup", ("class", "data-sids")),
+        ("a", ("href",)),
+        ("a", ("href", "title")),
+    }
     assert all(href.lower().startswith(("http://", "https://")) for href in seen.hrefs)
 
 

@@ -355,3 +355,67 @@ def test_a_damaged_first_page_is_refused(state: State, tmp_path: Path) -> None:
     data[100:4096] = random.Random(1).randbytes(3996)
     path.write_bytes(data)
     assert opened_with_error(tmp_path).code == "store_damaged"
+
+
+def leaf_pages(folder: Path, table: str) -> list[int]:
+    connection = cast(Database, apsw.Connection(str(folder / "journal.db")))
+    sql = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path"
+    pages = [int(page) for (page,) in connection.execute(sql, (table,)).fetchall()]
+    connection.close()
+    return pages
+
+
+def wipe(folder: Path, page: int) -> None:
+    with (folder / "journal.db").open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(bytes(4096))
+
+
+def test_when_a_part_of_the_list_is_lost_the_check_goes_on_with_the_rest(tmp_path: Path) -> None:
+    count = 150
+
+    async def fill() -> None:
+        async with await SqliteStore.open(tmp_path) as store:
+            for n in range(count):
+                await store.append(ConversationId(f"conv_{n}"), 0, [header(), thought(f"{n}")])
+
+    async def check() -> Verified:
+        async with await SqliteStore.open(tmp_path) as store:
+            return await store.verify()
+
+    asyncio.run(fill())
+    wipe(tmp_path, leaf_pages(tmp_path, "conversations")[1])
+    verified = asyncio.run(check())
+    lost = [finding for finding in verified.findings if "of unknown name" in finding.message]
+    assert lost
+    assert verified.conversations + len(lost) == count
+
+
+@pytest.mark.parametrize("table", ["entries", "conversations", "conversations_newest", "payloads", "said_data"])
+def test_a_lost_page_of_any_table_ends_in_codes_and_findings(table: str, state: State, tmp_path: Path) -> None:
+    wipe(tmp_path, leaf_pages(tmp_path, table)[0])
+
+    async def use() -> Verified:
+        async with await SqliteStore.open(tmp_path) as store:
+            for name in NAMES:
+                found = await outcome(store, name)
+                assert found == state[name] or (isinstance(found, StoreError) and name in str(found))
+            try:
+                await store.conversations(ConversationQuery(tenant="tenant", words="conv"))
+            except StoreError as error:
+                assert error.code == "store_damaged"
+            return await store.verify()
+
+    assert asyncio.run(use()).findings
+
+
+def test_a_follower_of_a_damaged_conversation_is_told(state: State, tmp_path: Path) -> None:
+    changed(tmp_path, "UPDATE entries SET record = zeroblob(10) WHERE place = (4 << 32) + 9")
+
+    async def follow() -> list[int]:
+        async with await SqliteStore.open(tmp_path) as store:
+            return [entry.seq async for entry in store.follow(NAMES[3], 5)]
+
+    assert state
+    with pytest.raises(StoreError, match=NAMES[3]):
+        asyncio.run(follow())

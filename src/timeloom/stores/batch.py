@@ -29,6 +29,9 @@ TITLE_CHARS: Final = 300
 SEARCHED_CHARS: Final = 100_000
 """How much of one text can be found by its words. Larger lets a pasted book cost more to index than to store."""
 
+LIGHT_DRAFTS: Final = 50
+"""How many small drafts may be made into a batch where an event loop waits; each takes some ten microseconds."""
+
 ReadText = Callable[[BlobRef], str]
 
 
@@ -63,8 +66,8 @@ class Batch:
 
 
 def is_light(drafts: Sequence[Draft]) -> bool:
-    """Whether no draft can hold a payload: then making the batch is a matter of microseconds and needs no disk."""
-    return all(_is_light(draft.block) for draft in drafts)
+    """Whether the drafts are few and none can hold a payload: then making the batch is quick and needs no disk."""
+    return len(drafts) <= LIGHT_DRAFTS and all(_is_light(draft.block) and _is_small(draft.original) for draft in drafts)
 
 
 def make_batch(
@@ -78,14 +81,14 @@ def make_batch(
     said: list[tuple[int, str]] = []
     title: tuple[int, str] | None = None
     for seq, draft in enumerate(drafts, expected_tail + 1):
-        stored, taken = _taken_out(draft.block)
+        stored, taken = _taken_out(draft)
         payloads.update(taken)
         refs.update(dict.fromkeys(references(stored)))
-        if isinstance(stored, Titled):
-            title = (seq, stored.text)
+        if isinstance(draft.block, Titled):
+            title = (seq, draft.block.text[:SEARCHED_CHARS])
         elif text := _said(draft.block, read_text):
             said.append((seq, text[:SEARCHED_CHARS]))
-        entries.append(place(Draft(draft.turn_id, draft.ts, stored, draft.original), seq))
+        entries.append(place(stored, seq))
     first = drafts[0].block
     return Batch(
         conversation=conversation,
@@ -111,9 +114,9 @@ def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
     return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))
 
 
-def _taken_out(block: AnyBlock) -> tuple[AnyBlock, dict[BlobRef, bytes]]:
+def _taken_out(draft: Draft) -> tuple[Draft, dict[BlobRef, bytes]]:
     try:
-        return take_out(block)
+        return take_out(draft)
     except UnicodeEncodeError as error:
         raise EntryError(f"text with a lone surrogate at {error.start} has no UTF-8 form") from error
 
@@ -147,13 +150,16 @@ def _said(block: AnyBlock, read_text: ReadText | None) -> str:
 def _is_light(block: AnyBlock) -> bool:
     for name in block.__struct_fields__:
         value: object = getattr(block, name)
-        if isinstance(value, str):
-            # Four bytes is the most that a character takes.
-            if len(value) * 4 > INLINE_BYTES:
-                return False
-        elif isinstance(value, bytes | BlobRef) or _holds_structs(value):
+        if not _is_small(value) or _holds_structs(value):
             return False
     return True
+
+
+def _is_small(value: object) -> bool:
+    if isinstance(value, str):
+        # Four bytes is the most that a character takes.
+        return len(value) * 4 <= INLINE_BYTES
+    return not isinstance(value, bytes | BlobRef)
 
 
 def _holds_structs(value: object) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -69,7 +70,7 @@ class BlobFolder:
         """Whether a file of the payload's name and size is there; its bytes are looked at only when they are read."""
         try:
             found = self._path(tenant, ref.sha256).lstat()
-        except OSError:
+        except (OSError, BlobError):
             return False
         return found.st_size == ref.size_bytes
 
@@ -84,13 +85,14 @@ class BlobFolder:
     def publish(self, tenant: str, ref: BlobRef, data: bytes, staged: Path | None) -> None:
         """Puts the payload in its place, durably; call it under the store's write lock."""
         target = self._path(tenant, ref.sha256)
-        if staged is None or not staged.exists():
-            staged = self.stage(data)
         try:
-            self._disk.rename(staged, target)
+            self._disk.rename(staged or self.stage(data), target)
         except FileNotFoundError:
+            # The first of its folder; or its caller has given up and taken the staged file away.
             self._disk.make_folder(target.parent)
-            self._disk.rename(staged, target)
+            self._disk.rename(self.stage(data), target)
+            if staged:
+                self.discard(staged)
         self._disk.sync_folder(target.parent)
 
     def discard(self, staged: Path) -> None:
@@ -124,6 +126,36 @@ class BlobFolder:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return sorted(folder.iterdir())
         return []
+
+
+class Staging:
+    """The staged payloads of one append; whoever gives up on it leaves nothing behind, at whatever moment."""
+
+    def __init__(self, blobs: BlobFolder) -> None:
+        self._blobs = blobs
+        self._lock = threading.Lock()
+        self._paths: dict[BlobRef, Path] = {}
+        self._dropped = False
+
+    def add(self, ref: BlobRef, data: bytes) -> None:
+        """Stages the payload."""
+        path = self._blobs.stage(data)
+        with self._lock:
+            if not self._dropped:
+                self._paths[ref] = path
+                return
+        self._blobs.discard(path)
+
+    def get(self, ref: BlobRef) -> Path | None:
+        """Where the payload is staged, if it is."""
+        return self._paths.get(ref)
+
+    def drop(self) -> None:
+        """Takes away what was not published."""
+        with self._lock:
+            self._dropped = True
+        for path in self._paths.values():
+            self._blobs.discard(path)
 
 
 def _unreadable(ref: BlobRef, error: OSError) -> BlobError:

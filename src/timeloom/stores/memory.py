@@ -75,8 +75,8 @@ class MemoryStore:
         del self._conversations[conversation]
         tenant = gone.info.tenant
         others = [other for other in self._conversations.values() if other.info.tenant == tenant]
-        used = {ref for other in others for entry in _entries(other) for ref in references(entry.block)}
-        for ref in {ref for entry in _entries(gone) for ref in references(entry.block)} - used:
+        used = {ref for other in others for entry in _entries(other) for ref in references(entry)}
+        for ref in {ref for entry in _entries(gone) for ref in references(entry)} - used:
             self._blobs.pop((tenant, ref), None)
         self._followers.wake((gone.number,))
 

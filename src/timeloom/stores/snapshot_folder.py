@@ -5,11 +5,15 @@ import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from timeloom.core.ids import ConversationId
 from timeloom.stores.disk import FOLDER_MODE
+
+_HEADER_BYTES: Final = 4096
+"""Longest first line that is looked at."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -29,11 +33,11 @@ class SnapshotFolder:
     def save(self, conversation: ConversationId, number: int, seq: int, version: str, data: bytes) -> None:
         """Keeps the snapshot, unless a newer one is there."""
         path = self._path(conversation, version)
-        before = self.load(conversation, number, version)
-        if before and before[0] > seq:
-            return
         header = _Header(conversation, number, version, seq, hashlib.sha256(data).hexdigest())
-        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        if self._is_newer(path, header):
+            return
+        for folder in (self._root, path.parent.parent, path.parent):
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(msgspec.json.encode(header) + b"\n" + data)
         Path(file.name).replace(path)
@@ -58,6 +62,19 @@ class SnapshotFolder:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root)
         return count
+
+    def _is_newer(self, path: Path, header: _Header) -> bool:
+        """Whether the file says that it is a newer snapshot of the same; whether it is whole shows when it is loaded."""
+        try:
+            with path.open("rb") as file:
+                there = msgspec.json.decode(file.readline(_HEADER_BYTES), type=_Header)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return False
+        return (there.conversation, there.number, there.version) == (
+            header.conversation,
+            header.number,
+            header.version,
+        ) and there.seq > header.seq
 
     def _folder(self, conversation: ConversationId) -> Path:
         name = hashlib.sha256(conversation.encode()).hexdigest()

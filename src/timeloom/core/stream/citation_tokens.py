@@ -74,34 +74,6 @@ def unfinished(text: str) -> int:
     return len(text) - len(tail) + found.start() if found else len(text)
 
 
-class TextFinder:
-    """Finds citations in plain text, where nothing hides a token."""
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._settled = 0
-
-    @property
-    def settled(self) -> int:
-        """The offset up to which it is known which tokens are citations."""
-        return self._settled
-
-    def feed(self, text: str) -> list[Citation]:
-        """The citations that this text completed."""
-        text = self._held + text
-        found = citations_in(text, self._settled)
-        keep = unfinished(text)
-        self._held = text[keep:]
-        self._settled += keep
-        return found
-
-    def close(self) -> list[Citation]:
-        """No citations: an unfinished token is text."""
-        self._settled += len(self._held)
-        self._held = ""
-        return []
-
-
 def citations_in(text: str, offset: int, *, in_link: bool = False) -> list[Citation]:
     """All citations in a text that starts at this offset and in which nothing hides a token."""
     return [

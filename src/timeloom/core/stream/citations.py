@@ -1,17 +1,17 @@
 """Citations: `[[S:1]]` in a stream of text becomes a mark that names, and links to, its source.
 
-Tokens count only where the format shows them as text; everything else passes through byte for byte. What comes out does
-not depend on how the text that went in was cut into pieces.
+The text is Markdown, or for HTML clients an HTML document. Tokens count only where it is shown as text; everything
+else passes through byte for byte. What comes out does not depend on how the text that went in was cut into pieces.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol, assert_never
+from typing import Final, Protocol
 
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.citation_forms import CitedSource, Format, written
-from timeloom.core.stream.citation_tokens import TOKEN, Citation, CitationFinder, TextFinder, unfinished
-from timeloom.core.stream.html_citations import HtmlFinder
+from timeloom.core.stream.citation_tokens import TOKEN, Citation, unfinished
+from timeloom.core.stream.document_citations import DocumentFinder
 from timeloom.core.stream.markdown_citations import MarkdownFinder
 
 MAX_UNKNOWN: Final = 1_000
@@ -35,7 +35,7 @@ class CitationRewriter:
     def __init__(self, rows: Iterable[SourceLike | Mapping[str, object]], format: Format = "markdown") -> None:
         self._sources = {source.sid: source for source in map(_source, rows)}
         self._format: Format = format
-        self._finder = _finder(format)
+        self._finder = DocumentFinder() if format == "html" else MarkdownFinder()
         self._citations: deque[Citation] = deque()
         self._pieces: list[str] = []
         self._offset = 0
@@ -119,18 +119,6 @@ def find_citations(markdown: str) -> list[Citation]:
 def sources_used(markdown: str) -> tuple[int, ...]:
     """The source ids that a Markdown text cites, known or not, in the order of their first use."""
     return tuple(dict.fromkeys(sid for citation in find_citations(markdown) for sid in citation.sids))
-
-
-def _finder(form: Format) -> CitationFinder:
-    match form:
-        case "markdown":
-            return MarkdownFinder()
-        case "html":
-            return HtmlFinder()
-        case "text":
-            return TextFinder()
-        case _:
-            assert_never(form)
 
 
 def _source(row: SourceLike | Mapping[str, object]) -> CitedSource:

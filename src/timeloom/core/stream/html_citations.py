@@ -10,7 +10,7 @@ from typing import Final
 from timeloom.core.stream.citation_tokens import Citation, citations_in, unfinished
 
 _VERBATIM: Final = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.ASCII)
     for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 }
 """The elements whose content is not markup, and what ends each."""
@@ -22,12 +22,12 @@ _CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "t
 _MAX_NAME_CHARS: Final = 16
 """How much of an element's name is read: more than any of the names above has."""
 
-_TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^\s/>]{{0,{_MAX_NAME_CHARS}}})")
+_TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^\s/>]{{0,{_MAX_NAME_CHARS}}})", re.ASCII)
 _STOPS: Final = {
-    "name": re.compile(r"[\s/>]"),
+    "name": re.compile(r"[\s/>]", re.ASCII),
     "tag": re.compile(r"[>=]"),
-    "value": re.compile(r"\S"),
-    "bare": re.compile(r"[\s>]"),
+    "value": re.compile(r"\S", re.ASCII),
+    "bare": re.compile(r"[\s>]", re.ASCII),
     '"': re.compile(r'"'),
     "'": re.compile(r"'"),
     "remark": re.compile(r">"),
@@ -154,7 +154,8 @@ class HtmlFinder:
         foreign = any(self._open.get(outer) for outer in _FOREIGN)
         if self._is_end_tag:
             self._in_link &= name != "a"
-            self._open[name] = max(0, self._open.get(name, 0) - 1)
+            if self._open.get(name):
+                self._open[name] -= 1
         elif name in _CLOSED:
             stays_open = not closes_itself or not (foreign or name in _FOREIGN)
             self._open[name] = self._open.get(name, 0) + stays_open

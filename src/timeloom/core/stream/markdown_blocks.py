@@ -22,13 +22,14 @@ _HTML_BLOCKS: Final = (
     "title tr track ul"
 )
 _RAW_NAMES: Final = "script|pre|style|textarea"
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII
 _HTML_STARTS: Final = (
-    (re.compile(rf"<(?:{_RAW_NAMES})(?=[ \t>]|\Z)", re.IGNORECASE), re.compile(rf"</(?:{_RAW_NAMES})>", re.IGNORECASE)),
+    (re.compile(rf"<(?:{_RAW_NAMES})(?=[ \t>]|\Z)", _ANY_CASE), re.compile(rf"</(?:{_RAW_NAMES})>", _ANY_CASE)),
     (re.compile(r"<!--"), re.compile(r"-->")),
     (re.compile(r"<\?"), re.compile(r"\?>")),
     (re.compile(r"<![A-Za-z]"), re.compile(r">")),
     (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
-    (re.compile(rf"</?(?:{_HTML_BLOCKS.replace(' ', '|')})(?=[ \t]|/?>|\Z)", re.IGNORECASE), None),
+    (re.compile(rf"</?(?:{_HTML_BLOCKS.replace(' ', '|')})(?=[ \t]|/?>|\Z)", _ANY_CASE), None),
 )
 _LONE_TAG: Final = re.compile(rf"{TAG.pattern}[ \t]*\Z")
 MAX_HTML_END_CHARS: Final = len("</textarea>")
@@ -127,16 +128,15 @@ class Blocks:
     def _match(self, line: "_Cursor") -> None:
         """Goes past the markers of the containers that are continued."""
         for container in self._containers:
-            match container:
-                case Quote():
-                    if line.indent > 3 or line.char != ">":
-                        return
-                    line.skip_quote()
-                case Item(indent=indent, empty=empty):
-                    if empty if line.blank else line.indent < indent:
-                        return
-                    line.skip(indent)
-                    self._containers[line.depth] = Item(indent, empty=False)
+            if isinstance(container, Quote):
+                if line.indent > 3 or line.char != ">":
+                    return
+                line.skip_quote()
+            else:
+                if container.empty if line.blank else line.indent < container.indent:
+                    return
+                line.skip(container.indent)
+                self._containers[line.depth] = Item(container.indent, empty=False)
             line.depth += 1
 
     def _stays(self, line: "_Cursor") -> bool:

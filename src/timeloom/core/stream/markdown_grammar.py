@@ -34,7 +34,7 @@ _TAG_SO_FAR: Final = re.compile(
 _HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
 _MAILBOX: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~\-]"
 _AUTOLINK: Final = re.compile(
-    rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{1,31}}+:[^\x00-\x20<>]*+|{_MAILBOX}++@{_HOST}(?:\.{_HOST})*+)>"
+    rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{1,31}}+:[^\x00-\x20<>]*+|{_MAILBOX}++@{_HOST}(?:\.{_HOST})*)>"
 )
 _AUTOLINK_SO_FAR: Final = re.compile(
     rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{0,31}}+(?::[^\x00-\x20<>]*+)?|{_MAILBOX}++(?:@[A-Za-z0-9.\-]*+)?)\Z"
@@ -147,10 +147,9 @@ def definition(window: Window, position: int) -> int:
         return end
     if not normal_label(window.text[position + 1 : end - 1]):
         return NO
-    if end >= window.end:
-        return window.ran_out
-    if window.text[end] != ":":
-        return NO
+    following = window.at(end)
+    if following != ":":
+        return NO if following else window.ran_out
     start = _skip(_SPACES, window, end + 1)
     if start >= window.end:
         return window.ran_out

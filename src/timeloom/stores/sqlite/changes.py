@@ -1,19 +1,17 @@
 """Changes: what an append and a delete do to the journal, each inside the writer's transaction."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from timeloom.core.ids import ConversationId
-from timeloom.core.payload import BlobRef
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.batch import TITLE_CHARS, Batch, record_crc
-from timeloom.stores.blob_folder import BlobFolder
-from timeloom.stores.sqlite.database import Database
+from timeloom.stores.blob_folder import BlobFolder, Staging
+from timeloom.stores.sqlite.database import Database, typed
 from timeloom.stores.words import storable
 from timeloom.wire.record import RECORD_VERSION
 
@@ -44,7 +42,7 @@ def find(connection: Database, conversation: ConversationId) -> Whereabouts | No
     return msgspec.convert(row, Whereabouts) if row else None
 
 
-def append(connection: Database, blobs: BlobFolder, batch: Batch, staged: Mapping[BlobRef, Path]) -> Whereabouts:
+def append(connection: Database, blobs: BlobFolder, batch: Batch, staging: Staging) -> Whereabouts:
     """Adds the batch after the tail that it expects, or raises `ConflictError`."""
     found = find(connection, batch.conversation)
     tail = found.tail if found else 0
@@ -53,7 +51,7 @@ def append(connection: Database, blobs: BlobFolder, batch: Batch, staged: Mappin
     found = found or _create(connection, batch)
     _insert_entries(connection, found.number, batch)
     if batch.references:
-        _keep_payloads(connection, blobs, found, batch, staged)
+        _keep_payloads(connection, blobs, found, batch, staging)
     _index(connection, found, batch)
     if batch.title:
         sql = "UPDATE conversations SET tail = ?, last_ts = ?, title = ?, title_seq = ? WHERE n = ?"
@@ -71,6 +69,8 @@ def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
     if not found:
         raise ConversationUnknownError(conversation)
     span = (first_place(found.number), last_place(found.number))
+    # Deleted text is overwritten, not only forgotten. Always on, it would make the index's own tidying dearer.
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
     sql = "INSERT OR IGNORE INTO doomed SELECT ?, sha256 FROM payloads WHERE n = ?"
     connection.execute(sql, (found.tenant, found.number))
     connection.execute("DELETE FROM payloads WHERE n = ?", (found.number,))
@@ -79,7 +79,14 @@ def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
     connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
     connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
+    connection.execute("PRAGMA secure_delete = OFF").fetchall()
     return found
+
+
+def purge_index(connection: Database) -> None:
+    """Rewrites the search index, in which words of deleted text lie until its parts are merged."""
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
+    connection.execute("INSERT INTO said(said) VALUES ('optimize')")
 
 
 def sweep(connection: Database, blobs: BlobFolder) -> None:
@@ -88,8 +95,8 @@ def sweep(connection: Database, blobs: BlobFolder) -> None:
     A transaction of its own, after the one that made them unused is durable: a crash in between leaves files that
     nobody needs, and never an entry without its payload. Appends hold the same lock when they look for a payload.
     """
-    doomed: list[tuple[str, bytes]] = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
-    for tenant, sha256 in doomed:
+    doomed = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
+    for tenant, sha256 in typed(doomed, tuple[str, bytes]):
         if not is_used(connection, tenant, sha256):
             blobs.remove(tenant, sha256.hex())
     connection.execute("DELETE FROM doomed")
@@ -125,21 +132,19 @@ def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
 
 
-def _keep_payloads(
-    connection: Database, blobs: BlobFolder, found: Whereabouts, batch: Batch, staged: Mapping[BlobRef, Path]
-) -> None:
+def _keep_payloads(connection: Database, blobs: BlobFolder, found: Whereabouts, batch: Batch, staging: Staging) -> None:
     for ref in batch.references:
+        # A file to which nothing refers may come from an append that died before it was durable.
+        if blobs.has(found.tenant, ref) and is_used(connection, found.tenant, bytes.fromhex(ref.sha256)):
+            continue
         data = batch.payloads.get(ref)
         if data is None:
-            if not blobs.has(found.tenant, ref):
-                raise BlobError(
-                    "blob_missing",
-                    f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
-                    f"of {ref.size_bytes} bytes: its tenant has not stored it",
-                )
-        # A file to which nothing refers may come from an append that died before it was durable.
-        elif not (is_used(connection, found.tenant, bytes.fromhex(ref.sha256)) and blobs.has(found.tenant, ref)):
-            blobs.publish(found.tenant, ref, data, staged.get(ref))
+            raise BlobError(
+                "blob_missing",
+                f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
+                f"of {ref.size_bytes} bytes: its tenant has not stored it",
+            )
+        blobs.publish(found.tenant, ref, data, staging.get(ref))
     rows: Sequence[tuple[int, bytes]] = [(found.number, bytes.fromhex(ref.sha256)) for ref in batch.references]
     connection.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", rows)
 

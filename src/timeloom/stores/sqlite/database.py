@@ -1,11 +1,15 @@
 """The part of the database driver's interface that the store uses, with types that a checker can follow."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 Value = str | int | bytes | None
 Values = tuple[Any, ...]
-"""One row. The database's columns have types that no checker sees: what is read is named where it is read."""
+"""One row. Its values have types that no checker sees, and in a damaged database not the ones they were stored with."""
 
 
 class Rows(Protocol):
@@ -65,3 +69,8 @@ class Database(Protocol):
     def close(self, force: bool = False) -> None:
         """Lets go of the file."""
         ...
+
+
+def typed(rows: Iterable[Values], shape: type[T]) -> Iterator[T]:
+    """The rows in that shape; raises `msgspec.ValidationError` where one does not have it."""
+    return (msgspec.convert(row, shape) for row in rows)

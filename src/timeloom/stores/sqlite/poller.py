@@ -5,7 +5,7 @@ from typing import Final
 
 from timeloom.stores.followers import Followers
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections
-from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.database import Database, typed
 
 POLL_S: Final = 0.05
 """Time between two looks. A look is one read of shared memory; longer shows other processes' entries later."""
@@ -68,5 +68,5 @@ class Poller:
 
 
 def _tail(connection: Database, number: int) -> int:
-    row = connection.execute("SELECT tail FROM conversations WHERE n = ?", (number,)).fetchone()
-    return int(row[0]) if row else 0
+    rows = connection.execute("SELECT tail FROM conversations WHERE n = ?", (number,))
+    return next((tail for (tail,) in typed(rows, tuple[int])), 0)

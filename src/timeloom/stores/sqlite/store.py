@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 import apsw
+import msgspec
 
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
@@ -17,7 +18,7 @@ from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import Batch, is_light, make_batch, named_tenant
-from timeloom.stores.blob_folder import BlobFolder
+from timeloom.stores.blob_folder import BlobFolder, Staging
 from timeloom.stores.disk import FILE_MODE, Disk
 from timeloom.stores.followers import Followers
 from timeloom.stores.snapshot_folder import SnapshotFolder
@@ -71,7 +72,8 @@ class SqliteStore:
 
         A damaged database opens too: what can be read is readable, and appends raise `StoreError`.
         """
-        store = cls(Path(data_dir), lock_wait_s, vfs, disk or Disk())
+        # SQLite is told to follow no link; one that leads to the folder as a whole is the owner's affair.
+        store = cls(await asyncio.to_thread(Path(data_dir).resolve), lock_wait_s, vfs, disk or Disk())
         try:
             await asyncio.to_thread(store._start, create)
         except BaseException:
@@ -89,18 +91,18 @@ class SqliteStore:
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
     ) -> tuple[Entry, ...]:
         writer = self._writable(conversation)
-        if is_light(drafts):
-            batch, staged = make_batch(conversation, expected_tail, drafts), dict[BlobRef, Path]()
-        else:
-            batch, staged = await self._in_thread(lambda: self._staged_batch(conversation, expected_tail, drafts))
+        staging = Staging(self._blobs)
         try:
+            if is_light(drafts):
+                batch = make_batch(conversation, expected_tail, drafts)
+            else:
+                batch = await self._in_thread(lambda: self._staged(conversation, expected_tail, drafts, staging))
             await writer.run(
-                lambda connection: changes.append(connection, self._blobs, batch, staged),
+                lambda connection: changes.append(connection, self._blobs, batch, staging),
                 lambda found: self._followers.wake((found.number,)),
             )
         finally:
-            for path in staged.values():
-                self._blobs.discard(path)
+            staging.drop()
         return batch.entries
 
     async def delete(self, conversation: ConversationId) -> None:
@@ -223,7 +225,7 @@ class SqliteStore:
                 connection.execute("BEGIN IMMEDIATE")
                 changes.sweep(connection, self._blobs)
                 connection.execute("COMMIT")
-        except (apsw.CorruptError, apsw.NotADBError) as error:
+        except (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError) as error:
             connection.close()
             self._salvage(error)
         except apsw.Error as error:
@@ -235,7 +237,7 @@ class SqliteStore:
         else:
             self._writer = Writer(connection, self._finish)
 
-    def _salvage(self, error: apsw.Error) -> None:
+    def _salvage(self, error: Exception) -> None:
         """Goes on without writing, if as much as the schema can be read."""
         self._connections.salvaging = True
         self._damage = f"journal.db is damaged ({error}); what can be read is readable, and nothing is written"
@@ -243,7 +245,7 @@ class SqliteStore:
             with self._connections.reader() as connection:
                 schema.version_of(connection)
                 connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
-        except apsw.Error as second:
+        except DATABASE_ERRORS as second:
             raise explained(second) from second
 
     def _enter(self) -> bool:
@@ -259,9 +261,9 @@ class SqliteStore:
         return True
 
     def _finish(self, connection: Database) -> None:
-        """The writer's last act. Words of deleted text lie in the index until its parts are merged."""
+        """The writer's last act."""
         if self._deleted:
-            connection.execute("INSERT INTO said(said) VALUES ('optimize')")
+            changes.purge_index(connection)
 
     def _stop(self) -> None:
         self._poller.close()
@@ -279,10 +281,10 @@ class SqliteStore:
             raise StoreError("store_damaged", f"conversation {conversation} cannot be changed: {self._damage}")
         return self._writer
 
-    def _staged_batch(
-        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
-    ) -> tuple[Batch, dict[BlobRef, Path]]:
-        """The batch, and its new payloads as files that the transaction only has to put in their place."""
+    def _staged(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], staging: Staging
+    ) -> Batch:
+        """The batch, its new payloads staged, so that the transaction only has to put them in their place."""
         tenant = self._tenant_of(conversation, drafts)
 
         def read_text(ref: BlobRef) -> str:
@@ -290,11 +292,12 @@ class SqliteStore:
 
         batch = make_batch(conversation, expected_tail, drafts, read_text)
         try:
-            return batch, {
-                ref: self._blobs.stage(data) for ref, data in batch.payloads.items() if not self._blobs.has(tenant, ref)
-            }
+            for ref, data in batch.payloads.items():
+                if not self._blobs.has(tenant, ref):
+                    staging.add(ref, data)
         except OSError as error:
             raise StoreError("store_unwritable", f"the blob folder refused a write: {error.strerror}") from None
+        return batch
 
     def _is_there(self, conversation: ConversationId) -> bool:
         with self._connections.reader() as connection:

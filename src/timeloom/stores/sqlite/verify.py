@@ -15,7 +15,7 @@ from timeloom.stores.batch import TITLE_CHARS
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
 from timeloom.stores.sqlite.changes import first_place, last_place
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
-from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.database import Database, typed
 from timeloom.stores.sqlite.reading import Row, decoded, rows_of
 from timeloom.stores.sqlite.search import read_info
 
@@ -78,7 +78,7 @@ class _Check:
         known: dict[str, str] = {}
         with contextlib.suppress(*DATABASE_ERRORS):
             tenants = self._connection.execute("SELECT DISTINCT tenant FROM conversations")
-            known = {tenant_folder(tenant): tenant for (tenant,) in tenants}
+            known = {tenant_folder(tenant): tenant for (tenant,) in typed(tenants, tuple[str])}
         sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
         for folder, name in self._blobs.stored():
             try:
@@ -95,9 +95,9 @@ class _Check:
     def _numbered(self) -> Iterator[tuple[int, ConversationId | None]]:
         last = 0
         try:
-            for number, conversation in self._connection.execute("SELECT n, id FROM conversations ORDER BY n"):
-                last = int(number)
-                yield last, ConversationId(str(conversation))
+            rows = self._connection.execute("SELECT n, id FROM conversations ORDER BY n")
+            for last, conversation in typed(rows, tuple[int, str]):
+                yield last, ConversationId(conversation)
         except DATABASE_ERRORS as error:
             self._add("store_damaged", str(explained(error)))
             yield from self._numbered_one_by_one(last)
@@ -106,18 +106,18 @@ class _Check:
         """What can still be found after a page of the list that cannot be read."""
         for number in range(last + 1, self._highest() + 1):
             try:
-                row = self._connection.execute("SELECT id FROM conversations WHERE n = ?", (number,)).fetchone()
+                rows = self._connection.execute("SELECT id FROM conversations WHERE n = ?", (number,))
+                names = [ConversationId(name) for (name,) in typed(rows, tuple[str])]
             except DATABASE_ERRORS as error:
                 self._add("store_damaged", f"conversation number {number}, of unknown name, is lost ({error})")
                 yield number, None
             else:
-                if row:
-                    yield number, ConversationId(str(row[0]))
+                yield from ((number, name) for name in names)
 
     def _highest(self) -> int:
         with contextlib.suppress(*DATABASE_ERRORS):
-            row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'conversations'").fetchone()
-            return int(row[0]) if row else 0
+            rows = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'conversations'")
+            return next(seq for (seq,) in typed(rows, tuple[int]))
         return 0
 
     def _gap_between(self, before: int, after: int) -> None:
@@ -142,7 +142,7 @@ class _Check:
             entry = self._entry(conversation, row)
             if entry:
                 summary.add(entry)
-                for ref in references(entry.block):
+                for ref in references(entry):
                     refs.setdefault(ref, entry.seq)
         if expected <= info.tail:
             self._after_gap(conversation, expected, info.tail + 1)
@@ -166,7 +166,8 @@ class _Check:
 
     def _payloads(self, number: int, info: ConversationInfo, refs: dict[BlobRef, int]) -> None:
         sql = "SELECT sha256 FROM payloads WHERE n = ?"
-        listed = {sha256.hex() for (sha256,) in self._connection.execute(sql, (number,))}
+        rows = self._connection.execute(sql, (number,))
+        listed = {sha256.hex() for (sha256,) in typed(rows, tuple[bytes])}
         for ref, seq in refs.items():
             if ref.sha256 not in listed:
                 message = f"payload {ref.sha256} of conversation {info.id} is not in the list of payloads"

@@ -32,6 +32,17 @@ async def bytes_and_large_text_come_back_as_references(open_store: Open) -> None
         assert await store.read_blob("tenant", text) == large.encode()
 
 
+async def what_a_block_was_read_from_is_a_payload_too(open_store: Open) -> None:
+    """The journal's fifth promise, for the `original` of a draft."""
+    async with opened(open_store) as store:
+        original = '{"type": "react.thinking", "text": "' + "x" * INLINE_BYTES + '"}'
+        await store.append(CONVERSATION, 0, [header(), Draft(TURN, header().ts, Thinking(round=1, text="x"), original)])
+        (entry,) = await store.load(CONVERSATION, 1)
+        assert entry.original == ref_of(original.encode())
+        assert await store.read_blob("tenant", ref_of(original.encode())) == original.encode()
+        assert (await store.verify()).blobs == 1
+
+
 async def equal_payloads_of_a_tenant_are_stored_once(open_store: Open) -> None:
     """The journal's fifth promise, across conversations."""
     async with opened(open_store) as store:

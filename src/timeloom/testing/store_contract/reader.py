@@ -77,6 +77,16 @@ async def conversations_are_listed_by_tenant_project_and_user_newest_first(open_
             assert "".join(info.id.removeprefix("conv_") for info in page.conversations) == expected, owner
 
 
+async def those_who_look_after_the_place_see_every_conversation(open_store: Open) -> None:
+    """`conversation_ids` pages through all tenants in the order of the ids."""
+    async with opened(open_store) as store:
+        for name in ("conv_b", "conv_C", "conv_a", "conv_d"):
+            await store.append(ConversationId(name), 0, [header(tenant=name)])
+        assert await store.conversation_ids() == ["conv_C", "conv_a", "conv_b", "conv_d"]
+        assert await store.conversation_ids(after="conv_a", limit=1) == ["conv_b"]
+        assert await store.conversation_ids(after="conv_d") == []
+
+
 async def paging_shows_each_conversation_once_while_others_are_added(open_store: Open) -> None:
     """A cursor is a place, not a count."""
     async with opened(open_store) as store:

@@ -1,0 +1,114 @@
+"""Runs the benchmarks: `python -m bench [--data FOLDER] [--quick] [--json FILE]`."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench import peer, synthetic, trace_files
+from bench.appends import measure_concurrent, measure_dialogues, measure_long, measure_traces
+from bench.folds import measure_folds
+from bench.imports import measure_imports
+from bench.loads import measure_loads
+from bench.parsers import measure_parsers
+from bench.report import Section, as_text, bars_table, make_report
+from bench.settings import FULL, QUICK, TINY, Run
+from bench.traces import Trace
+
+RESULTS: Final = Path(__file__).with_name("results")
+
+MEASURES: Final[dict[str, Callable[[Run], Section]]] = {
+    "traces": measure_traces,
+    "long": measure_long,
+    "concurrent": measure_concurrent,
+    "dialogues": measure_dialogues,
+    "loads": measure_loads,
+    "folds": measure_folds,
+    "parsers": measure_parsers,
+    "imports": measure_imports,
+}
+
+
+def main() -> None:
+    """Prints a table for each subject as soon as it is measured, then writes all of them as JSON."""
+    options = _options()
+    sizes = TINY if options.tiny else QUICK if options.quick else FULL
+    sessions, dialogues, data = _traces(options.data, sizes.synthetic_steps, sizes.dialogues)
+    print(f"Data: {data}\n")
+    run = Run(
+        sizes=sizes,
+        sessions=tuple(sessions),
+        dialogues=tuple(dialogues),
+        work=options.work,
+        peer=None if options.alone else _peer(),
+    )
+    sections: list[Section] = []
+    for name in options.only or MEASURES:
+        section = MEASURES[name](run)
+        sections.append(section)
+        for table in section.tables:
+            print(as_text(table), flush=True)
+    report = make_report(data, sections)
+    print(as_text(bars_table(report.bars)))
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+
+
+class _Options(argparse.Namespace):
+    data: Path | None
+    quick: bool
+    tiny: bool
+    alone: bool
+    only: list[str]
+    json: Path
+    work: Path
+
+
+def _options() -> _Options:
+    parser = argparse.ArgumentParser(prog="bench", description="timeloom's benchmarks, beside LangGraph's checkpointer")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="recorded sessions; without it invented ones")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="smaller sizes, less than a minute")
+    size.add_argument("--tiny", action="store_true", help="only to see that everything still runs")
+    parser.add_argument("--alone", action="store_true", help="leave LangGraph out, and with it its environment")
+    parser.add_argument("--only", nargs="+", choices=MEASURES, default=[], help="only these subjects")
+    parser.add_argument("--json", type=Path, default=RESULTS / "bench.json", metavar="FILE", help="where JSON goes")
+    parser.add_argument("--work", type=Path, default=RESULTS, metavar="FOLDER", help="the disk that is measured")
+    return parser.parse_args(namespace=_Options())
+
+
+def _traces(folder: Path | None, steps: int, dialogues: int) -> tuple[list[Trace], list[Trace], str]:
+    """The recorded traces where they are there, otherwise invented ones, and a sentence that says which."""
+    sessions = trace_files.read_sessions(folder) if folder else []
+    short = trace_files.read_dialogues(folder) if folder else []
+    said: list[str] = []
+    if not sessions:
+        said.append(f"sessions are SYNTHETIC ({_missing(folder, trace_files.SESSIONS)})")
+        sessions = [synthetic.session("synthetic_session", steps)]
+    else:
+        said.append(f"{len(sessions)} recorded sessions")
+    if not short:
+        said.append(f"dialogues are SYNTHETIC ({_missing(folder, trace_files.DIALOGUES)})")
+        short = synthetic.dialogues(dialogues)
+    else:
+        said.append(f"{len(short)} recorded dialogues")
+    return sessions, short, "; ".join(said)
+
+
+def _missing(folder: Path | None, name: str) -> str:
+    return f"the folder has no {name}" if folder else f"no --data FOLDER with {name}"
+
+
+def _peer() -> Path | None:
+    try:
+        return peer.prepare()
+    except (peer.PeerError, OSError) as error:
+        print(f"LangGraph is left out: its environment could not be made ({error})\n", file=sys.stderr)
+        return None
+
+
+if __name__ == "__main__":
+    main()

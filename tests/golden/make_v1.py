@@ -1,0 +1,84 @@
+"""Makes the golden log of format 1: a data folder with every block type, and the list of what it must load as.
+
+    python tests/golden/make_v1.py folder      the data folder; only until format 1 is released
+    python tests/golden/make_v1.py expected    the list; when the JSON form of a block is changed on purpose
+
+A released folder is never made again: that it still loads is the point.
+"""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from timeloom.core.blocks import Attachment, ConversationStarted, ForkPoint, Thinking, Titled, UserPrompt
+from timeloom.core.blocks.payloads import put_back, references
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import NO_TURN, Draft
+from timeloom.ports.store import Store
+from timeloom.stores.sqlite import SqliteStore
+from timeloom.testing.samples import SAMPLE_HEADER, TS, TURN, sample_drafts
+from timeloom.wire.block_json import encode_block
+
+FOLDER = Path(__file__).parent / "logs" / "v1"
+EXPECTED = FOLDER.with_suffix(".jsonl")
+
+ALL = ConversationId("conv_1770603271112_every000")
+FORK = ConversationId("conv_1770603271113_fork0000")
+OTHER = ConversationId("conv_1770603271114_other000")
+
+
+async def write(store: Store) -> None:
+    """Every block type; a fork that shares payloads; a tenant whose name no folder can have."""
+    await store.append(ALL, 0, sample_drafts())
+    entries = await store.load(ALL)
+    tenant = SAMPLE_HEADER.tenant
+    header = ConversationStarted(tenant=tenant, project="demo", user="u", forked_from=ForkPoint(ALL, len(entries)))
+    copies = [Draft(entry.turn_id, entry.ts, entry.block, entry.original) for entry in entries[1:12]]
+    await store.append(FORK, 0, [Draft(NO_TURN, TS, header), *copies])
+    await store.append(FORK, 12, [Draft(NO_TURN, TS, Titled(text="A fork"))])
+    other = ConversationStarted(tenant="../Été", project="demo", user="u")
+    picture = Attachment(artifact_path=f"fi:{TURN}.user.attachments/a.png", mime="image/png", data=bytes(range(256)))
+    original = f'{{"type":"react.thinking","turn_id":"{TURN}","text":"as it came","odd":[1, 2]}}'
+    await store.append(
+        OTHER,
+        0,
+        [
+            Draft(NO_TURN, TS, other),
+            Draft(TURN, TS, UserPrompt(text="Ünïcode 🦊 and a large text: " + "words " * 4000)),
+            Draft(TURN, TS, picture),
+            Draft(TURN, TS, Thinking(round=1, text="as it came"), original),
+        ],
+    )
+
+
+async def listing(store: Store) -> AsyncIterator[bytes]:
+    """One line per entry: its conversation, place and JSON form, with what was stored apart put back."""
+    for name in await store.conversation_ids():
+        tenant = (await store.info(name)).tenant
+        for entry in await store.load(name):
+            payloads = {ref: await store.read_blob(tenant, ref) for ref in references(entry)}
+            block = msgspec.Raw(encode_block(put_back(entry, payloads.__getitem__)))
+            yield msgspec.json.encode({"conversation": name, "seq": entry.seq, "block": block})
+
+
+async def make_folder() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    async with await SqliteStore.open(FOLDER) as store:
+        await write(store)
+    # What every open makes anew, or git does not keep.
+    (FOLDER / "open.lock").unlink()
+    (FOLDER / "blobs" / "incoming").rmdir()
+
+
+async def make_expected() -> None:
+    async with await SqliteStore.open(shutil.copytree(FOLDER, FOLDER.with_name("copy"))) as store:
+        EXPECTED.write_bytes(b"\n".join([line async for line in listing(store)]) + b"\n")
+    shutil.rmtree(FOLDER.with_name("copy"))
+
+
+if __name__ == "__main__":
+    asyncio.run({"folder": make_folder, "expected": make_expected}[sys.argv[1]]())
