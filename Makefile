@@ -31,8 +31,8 @@ check: setup ## Run ruff, pyright strict and the import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache --no-logo
 
-bench: setup ## Run the benchmarks; prints a table and writes bench/results/
-	$(BIN)/python -m bench $(ARGS)
+bench: setup ## Run the benchmarks on the traces in DATA, or on invented ones; writes bench/results/
+	$(BIN)/python -m bench $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 lock: setup ## Lock the dependencies again; `make lock ARGS=--upgrade` takes the newest
 	scripts/lock $(ARGS)

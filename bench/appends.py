@@ -9,7 +9,7 @@ from typing import Final
 from bench import peer
 from bench.drafts import Append, to_appends
 from bench.measures import Steps, disk_bytes, fresh_folder, written_bytes
-from bench.report import Bar, Section, Table
+from bench.report import Bar, Cell, Section, Table
 from bench.settings import Run
 from bench.traces import Trace
 from timeloom.core.blocks import ConversationStarted, Thinking
@@ -41,7 +41,7 @@ class Side:
 
 def measure_traces(run: Run) -> Section:
     """Each session on both sides in turns, so that a busy moment of the machine meets both."""
-    rows: list[tuple[str | int | float, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     bars: list[Bar] = []
     notes = [f"timeloom: {_pragmas_here(run)}; a step is one append and the folding of its entries into the views"]
     for trace in run.sessions:
@@ -55,8 +55,8 @@ def measure_traces(run: Run) -> Section:
         "side",
         "payload KB",
         "steps",
-        "blocks",
         "steps/s",
+        "blocks/s",
         "first tenth ms",
         "last tenth ms",
         "last/first",
@@ -135,7 +135,7 @@ def measure_dialogues(run: Run) -> Section:
             name,
             len(traces),
             steps,
-            blocks,
+            blocks if name == _HERE else None,
             payload / 1000,
             side.best_s,
             steps / side.best_s,
@@ -182,7 +182,7 @@ def _replay_in_turns(run: Run, trace: Trace) -> dict[str, Side]:
     return sides
 
 
-def _row(name: str, trace: Trace, side: Side) -> tuple[str | int | float, ...]:
+def _row(name: str, trace: Trace, side: Side) -> tuple[Cell, ...]:
     payload = trace.payload_bytes()
     steps = to_appends(trace)
     return (
@@ -190,8 +190,8 @@ def _row(name: str, trace: Trace, side: Side) -> tuple[str | int | float, ...]:
         name,
         payload / 1000,
         len(steps),
-        sum(map(len, steps)) if name == _HERE else "",
         len(steps) / side.best_s,
+        sum(map(len, steps)) / side.best_s if name == _HERE else None,
         side.steps.first_s() * 1000,
         side.steps.last_s() * 1000,
         side.steps.growth(),

@@ -20,7 +20,7 @@ _MORE: Final = 200
 def measure_folds(run: Run) -> Section:
     """The same blocks added to a short and to a long conversation."""
     longest = max(run.sizes.folded)
-    trace = synthetic.session("folded", longest // 2 + 2 * _MORE)
+    trace = synthetic.session("folded", longest // 2 + 2 * _MORE, result_chars=100)
     drafts = [draft for drafts in to_appends(trace) for draft in drafts]
     more = drafts[longest : longest + _MORE]
     rows: list[tuple[int, float, float, float]] = []

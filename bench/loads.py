@@ -11,7 +11,7 @@ import msgspec
 from bench import peer, synthetic
 from bench.drafts import to_appends
 from bench.measures import fresh_folder, timed_s
-from bench.report import Section, Table
+from bench.report import Cell, Section, Table
 from bench.settings import Run
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Draft
@@ -36,7 +36,7 @@ class _Times(msgspec.Struct):
 
 def measure_loads(run: Run) -> Section:
     """Opening a store and folding a conversation of each length, from nothing and from a snapshot."""
-    rows: list[tuple[str | int | float | None, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for blocks in run.sizes.loaded:
         drafts = _drafts(blocks)
         with fresh_folder(run.work) as folder:
@@ -108,7 +108,7 @@ async def _open_from_snapshot(folder: Path, times: _Times) -> None:
         times.snapshot_s.append(time.perf_counter() - started)
 
 
-def _there(run: Run, python: Path, messages: int) -> tuple[str | int | float | None, ...]:
+def _there(run: Run, python: Path, messages: int) -> tuple[Cell, ...]:
     trace = synthetic.session("loaded", messages)
     with fresh_folder(run.work) as folder:
         loaded = peer.load(python, folder, trace, run.sizes.repeats)

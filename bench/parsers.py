@@ -8,7 +8,7 @@ import jiter
 
 from bench import synthetic
 from bench.measures import median_s
-from bench.report import Section, Table
+from bench.report import Cell, Section, Table
 from bench.settings import Run
 from timeloom.core.stream.channels import DECISION, ChannelParser
 from timeloom.core.stream.decision import DecisionStream
@@ -36,7 +36,7 @@ def _channels(run: Run) -> Table:
 
 def _decisions(run: Run) -> Table:
     chance = random.Random(4)
-    rows: list[tuple[str | float, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for chars in run.sizes.decision_chars:
         text = synthetic.decision(chance, chars)
         rows.append(("DecisionStream", *_speed(_stream, text, run.sizes.repeats)))

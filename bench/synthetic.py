@@ -18,7 +18,7 @@ _TS: Final = "2026-01-01T00:00:00Z"
 _STEPS_PER_TURN: Final = 60
 
 
-def session(name: str, steps: int, seed: int = 1) -> Trace:
+def session(name: str, steps: int, seed: int = 1, result_chars: int = 2000) -> Trace:
     """A long session of a coding agent: rounds of a reply with one or two calls, and the result of each call."""
     chance = random.Random(seed)
     made: list[Step] = []
@@ -27,7 +27,7 @@ def session(name: str, steps: int, seed: int = 1) -> Trace:
         if len(made) >= next_turn:
             made.append((Event("user", prose(chance, 200), _TS),))
             next_turn += _STEPS_PER_TURN
-        made += _round(chance, len(made))
+        made += _round(chance, len(made), result_chars)
     return by_turns(name, made[:steps])
 
 
@@ -74,7 +74,7 @@ def decision(chance: random.Random, chars: int) -> str:
     )
 
 
-def _round(chance: random.Random, at: int, result_chars: int = 2000) -> list[Step]:
+def _round(chance: random.Random, at: int, result_chars: int) -> list[Step]:
     request = f"request_{at}"
     reply: list[Event] = []
     if chance.random() < 0.1:

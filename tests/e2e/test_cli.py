@@ -25,8 +25,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_demo_shows_timeline_plan_answer_and_verdict(tmp_path: Path) -> None:
     out = timeloom("demo", "--data-dir", tmp_path).stdout
-    for expected in ("assistant.completion", "✓ [1] Look up both fares", "ferries.example", "timeline.json", "all whole"):
-        assert expected in out
+    shown = ("assistant.completion", "✓ [1] Look up both fares", "ferries.example", "timeline.json", "all whole")
+    assert [text for text in shown if text not in out] == []
 
 
 def test_a_place_where_no_folder_can_be_made_is_an_error_without_a_traceback(tmp_path: Path) -> None:

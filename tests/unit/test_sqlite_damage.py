@@ -348,6 +348,16 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert opened_with_error(tmp_path).code == "store_damaged"
 
 
+def test_a_changed_description_of_a_table_is_found(state: State, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    path.write_bytes(path.read_bytes().replace(b"title_seq INTEGER NOT NULL", b"title_sex INTEGER NOT NULL"))
+    found, verified = looked_at(tmp_path)
+    assert all(isinstance(error, StoreError) and name in str(error) for name, error in found.items())
+    assert {finding.code for finding in verified.findings} == {"store_damaged"}
+    assert "'conversations'" in verified.findings[0].message
+    assert state
+
+
 def test_a_damaged_first_page_is_refused(state: State, tmp_path: Path) -> None:
     assert state
     path = tmp_path / "journal.db"

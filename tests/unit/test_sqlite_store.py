@@ -1,7 +1,6 @@
-"""The SQLite store beyond the contract: files, locks, threads, failing disks and migrations."""
+"""The SQLite store beyond the contract: files, locks, threads, groups and deletes."""
 
 import asyncio
-import errno
 import os
 import stat
 import threading
@@ -17,10 +16,9 @@ from timeloom.core.blocks import Attachment, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.journal import ConflictError
-from timeloom.ports.store import Store, StoreError
+from timeloom.ports.store import Store
 from timeloom.stores.blob_folder import BlobFolder
-from timeloom.stores.disk import Disk
-from timeloom.stores.sqlite import SqliteStore, changes, connections, schema, store
+from timeloom.stores.sqlite import SqliteStore, changes, store
 from timeloom.stores.sqlite.database import Database, Values
 from timeloom.testing.store_contract.building import CONVERSATION, PATH, draft, header, refused, thought
 
@@ -201,109 +199,6 @@ def test_appends_that_wait_together_share_a_commit(tmp_path: Path, monkeypatch: 
     assert max(groups) >= 10
 
 
-class FailingDisk(Disk):
-    """A disk that is full as long as it is told to be."""
-
-    def __init__(self) -> None:
-        self.fails = ""
-
-    def write_new(self, folder: Path, data: bytes) -> Path:
-        if self.fails == "write":
-            raise OSError(errno.ENOSPC, "No space left on device", str(folder))
-        return super().write_new(folder, data)
-
-    def rename(self, source: Path, target: Path) -> None:
-        if self.fails == "rename":
-            raise OSError(errno.EIO, "Input/output error", str(target))
-        super().rename(source, target)
-
-    def sync(self, descriptor: int) -> None:
-        if self.fails == "sync":
-            raise OSError(errno.EIO, "Input/output error")
-        super().sync(descriptor)
-
-
-@pytest.mark.parametrize("fails", ["write", "rename", "sync"])
-def test_a_payload_that_cannot_be_written_refuses_its_append_and_no_other(fails: str, tmp_path: Path) -> None:
-    async def attempt() -> None:
-        disk = FailingDisk()
-        async with await SqliteStore.open(tmp_path, disk=disk) as opened:
-            await opened.append(CONVERSATION, 0, [header()])
-            disk.fails = fails
-            with_payload = opened.append(CONVERSATION, 1, [thought("with it"), draft(UserPrompt(text=LARGE))])
-            without = opened.append(ConversationId("conv_b"), 0, [header()])
-            error, _ = await asyncio.gather(refused("store_unwritable", with_payload), without)
-            assert str(tmp_path) not in str(error)
-            assert (await opened.info(CONVERSATION)).tail == 1
-            disk.fails = ""
-            await opened.append(CONVERSATION, 1, [draft(UserPrompt(text=LARGE))])
-            assert (await opened.verify()).findings == ()
-
-    asyncio.run(attempt())
-
-
-class _FailingFile(apsw.VFSFile):
-    fails = False
-
-    def sync(self, flags: int) -> None:
-        if _FailingFile.fails:
-            raise apsw.IOError("the disk is gone")
-        apsw.VFSFile.xSync(self, flags)
-
-
-# Named as the driver wants it.
-_FailingSync = type("_FailingSync", (_FailingFile,), {"xSync": _FailingFile.sync})
-
-
-class _FailingVfs(apsw.VFS):
-    def open(self, name: str | apsw.URIFilename, flags: list[int]) -> apsw.VFSFile:
-        return _FailingSync("", name, flags)
-
-
-def test_after_a_failed_sync_nothing_is_accepted_until_the_store_is_opened_again(tmp_path: Path) -> None:
-    vfs = type("FailingVfs", (_FailingVfs,), {"xOpen": _FailingVfs.open})("failing-sync", "")
-
-    async def attempt() -> None:
-        async with await SqliteStore.open(tmp_path, vfs="failing-sync") as opened:
-            await opened.append(CONVERSATION, 0, [header()])
-            _FailingFile.fails = True
-            await refused("store_unwritable", opened.append(CONVERSATION, 1, [thought("lost?")]))
-            _FailingFile.fails = False
-            error = await refused("store_unwritable", opened.append(CONVERSATION, 1, [thought("refused")]))
-            assert "open it again" in str(error)
-            assert len(await opened.load(CONVERSATION)) == 1
-        async with await SqliteStore.open(tmp_path) as opened:
-            tail = (await opened.info(CONVERSATION)).tail
-            assert tail in (1, 2)
-            await opened.append(CONVERSATION, tail, [thought("on")])
-
-    try:
-        asyncio.run(attempt())
-    finally:
-        vfs.unregister()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_error_nobody_foresaw_ends_the_writer_and_everybody_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError
-
-    async def attempt() -> None:
-        async with await SqliteStore.open(tmp_path) as opened:
-            await opened.append(CONVERSATION, 0, [header()])
-            with monkeypatch.context() as patch:
-                patch.setattr(changes, "append", broken)
-                await refused("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
-            await refused("store_closed", opened.append(CONVERSATION, 1, [thought("x")]))
-            assert len(await opened.load(CONVERSATION)) == 1
-        async with await SqliteStore.open(tmp_path) as opened:
-            await opened.append(CONVERSATION, 1, [thought("x")])
-
-    asyncio.run(attempt())
-
-
 def test_deleted_text_is_not_left_in_the_files(tmp_path: Path) -> None:
     async def attempt() -> None:
         async with await SqliteStore.open(tmp_path) as opened:
@@ -367,51 +262,6 @@ def test_a_payload_that_vanished_after_it_was_looked_for_is_written_again(
     asyncio.run(attempt())
 
 
-def test_migrations_are_recorded_by_name(tmp_path: Path) -> None:
-    async def fill() -> None:
-        async with await SqliteStore.open(tmp_path):
-            pass
-
-    asyncio.run(fill())
-    expected = [(n, migration.name) for n, migration in enumerate(schema.MIGRATIONS, 1)]
-    assert rows(tmp_path, "SELECT n, name FROM migrations ORDER BY n") == expected
-    assert rows(tmp_path, "PRAGMA user_version") == [(len(expected),)]
-    assert rows(tmp_path, "PRAGMA application_id") == [(schema.APPLICATION_ID,)]
-    assert rows(tmp_path, "PRAGMA journal_mode") == [("wal",)]
-
-
-def test_an_older_journal_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use() -> None:
-        async with await SqliteStore.open(tmp_path) as opened:
-            await opened.append(CONVERSATION, 0, [header()])
-
-    extra = schema.Migration("extra", "CREATE TABLE extra(x) STRICT; INSERT INTO extra VALUES (1)")
-    extra = extra._replace(sql=extra.sql.replace("(x)", "(x INTEGER)"))
-    asyncio.run(use())
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, extra))
-
-    async def use_again() -> None:
-        async with await SqliteStore.open(tmp_path) as opened:
-            assert len(await opened.load(CONVERSATION)) == 1
-
-    asyncio.run(use_again())
-    assert rows(tmp_path, "SELECT name FROM migrations ORDER BY n DESC LIMIT 1") == [("extra",)]
-    assert rows(tmp_path, "SELECT x FROM extra") == [(1,)]
-
-
-def test_a_migration_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = schema.Migration("broken", "CREATE TABLE half(x INTEGER) STRICT; CREATE TABLE half(x INTEGER) STRICT")
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
-
-    async def attempt() -> None:
-        with pytest.raises(StoreError):
-            await SqliteStore.open(tmp_path)
-
-    asyncio.run(attempt())
-    assert rows(tmp_path, "SELECT count(*) FROM migrations") == [(len(schema.MIGRATIONS) - 1,)]
-    assert rows(tmp_path, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'") == [(0,)]
-
-
 def test_two_that_open_a_new_folder_at_once_both_succeed(tmp_path: Path) -> None:
     async def attempt() -> None:
         opened = await asyncio.gather(*(SqliteStore.open(tmp_path) for _ in range(6)))
@@ -422,12 +272,3 @@ def test_two_that_open_a_new_folder_at_once_both_succeed(tmp_path: Path) -> None
             await each.close()
 
     asyncio.run(attempt())
-
-
-def test_what_an_error_of_the_database_means() -> None:
-    for error, code in (
-        (apsw.BusyError(), "store_locked"),
-        (apsw.FullError(), "store_unwritable"),
-        (apsw.CorruptError(), "store_damaged"),
-    ):
-        assert connections.explained(error).code == code

@@ -85,14 +85,13 @@ class BlobFolder:
     def publish(self, tenant: str, ref: BlobRef, data: bytes, staged: Path | None) -> None:
         """Puts the payload in its place, durably; call it under the store's write lock."""
         target = self._path(tenant, ref.sha256)
+        staged = staged or self.stage(data)
         try:
-            self._disk.rename(staged or self.stage(data), target)
+            self._disk.rename(staged, target)
         except FileNotFoundError:
             # The first of its folder; or its caller has given up and taken the staged file away.
             self._disk.make_folder(target.parent)
-            self._disk.rename(self.stage(data), target)
-            if staged:
-                self.discard(staged)
+            self._disk.rename(staged if staged.exists() else self.stage(data), target)
         self._disk.sync_folder(target.parent)
 
     def discard(self, staged: Path) -> None:

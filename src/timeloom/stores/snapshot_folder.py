@@ -33,7 +33,7 @@ class SnapshotFolder:
     def save(self, conversation: ConversationId, number: int, seq: int, version: str, data: bytes) -> None:
         """Keeps the snapshot, unless a newer one is there."""
         path = self._path(conversation, version)
-        header = _Header(conversation, number, version, seq, hashlib.sha256(data).hexdigest())
+        header = _header(conversation, number, version, seq, data)
         if self._is_newer(path, header):
             return
         for folder in (self._root, path.parent.parent, path.parent):
@@ -49,8 +49,7 @@ class SnapshotFolder:
             header = msgspec.json.decode(line, type=_Header)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        expected = _Header(conversation, number, version, header.seq, hashlib.sha256(data).hexdigest())
-        return (header.seq, data) if header == expected else None
+        return (header.seq, data) if header == _header(conversation, number, version, header.seq, data) else None
 
     def forget(self, conversation: ConversationId) -> None:
         """Removes the conversation's snapshots."""
@@ -64,7 +63,7 @@ class SnapshotFolder:
         return count
 
     def _is_newer(self, path: Path, header: _Header) -> bool:
-        """Whether the file says that it is a newer snapshot of the same; whether it is whole shows when it is loaded."""
+        """Whether the file says that it is a newer snapshot of the same; loading shows whether that is true."""
         try:
             with path.open("rb") as file:
                 there = msgspec.json.decode(file.readline(_HEADER_BYTES), type=_Header)
@@ -82,3 +81,8 @@ class SnapshotFolder:
 
     def _path(self, conversation: ConversationId, version: str) -> Path:
         return self._folder(conversation) / hashlib.sha256(version.encode()).hexdigest()[:32]
+
+
+def _header(conversation: ConversationId, number: int, version: str, seq: int, data: bytes) -> _Header:
+    # The seq is part of what is hashed: data that is taken for another seq's would make the views wrong.
+    return _Header(conversation, number, version, seq, hashlib.sha256(b"%d " % seq + data).hexdigest())

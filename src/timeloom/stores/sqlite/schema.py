@@ -1,9 +1,11 @@
 """The schema of the journal's database, as small named migrations."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
+
+import apsw
 
 from timeloom.ports.store import StoreError
-from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.database import Database, Values
 
 APPLICATION_ID: Final = 0x74_6C_6F_6D
 """Marks a database file as a timeloom journal ("tlom")."""
@@ -101,6 +103,22 @@ def migrate(connection: Database) -> None:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+
+
+def described(connection: Database) -> frozenset[Values]:
+    """What the database says of its tables and indexes, except of those that FTS5 makes for itself."""
+    sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE substr(name, 1, 5) <> 'said_'"
+    return frozenset(connection.execute(sql).fetchall())
+
+
+def expected() -> frozenset[Values]:
+    """What a database of the newest schema says of its tables and indexes."""
+    fresh = cast(Database, apsw.Connection(":memory:"))
+    try:
+        migrate(fresh)
+        return described(fresh)
+    finally:
+        fresh.close()
 
 
 def _apply_next(connection: Database) -> None:

@@ -13,6 +13,7 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Finding, StoreError, Verified
 from timeloom.stores.batch import TITLE_CHARS
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
+from timeloom.stores.sqlite import schema
 from timeloom.stores.sqlite.changes import first_place, last_place
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database, typed
@@ -22,6 +23,9 @@ from timeloom.stores.sqlite.search import read_info
 MAX_FINDINGS: Final = 10_000
 """How many findings one check reports. More tell a person nothing new, and would not fit in memory one day."""
 
+
+MAX_SEARCHED: Final = 1_000_000
+"""How many numbers are tried one by one past a lost part of the list, whose highest number may be damaged too."""
 
 IsThere = Callable[[ConversationId], bool]
 
@@ -53,6 +57,8 @@ class _Check:
     def database(self) -> None:
         """SQLite's own opinion of its file."""
         try:
+            for change in sorted(schema.described(self._connection) ^ schema.expected(), key=str):
+                self._add("store_damaged", f"the description of {change[1]!r} in journal.db was changed")
             for (line,) in self._connection.execute("PRAGMA integrity_check(100)"):
                 if line != "ok":
                     self._add("store_damaged", f"SQLite says of journal.db: {str(line)[:300]}")
@@ -104,7 +110,7 @@ class _Check:
 
     def _numbered_one_by_one(self, last: int) -> Iterator[tuple[int, ConversationId | None]]:
         """What can still be found after a page of the list that cannot be read."""
-        for number in range(last + 1, self._highest() + 1):
+        for number in range(last + 1, min(self._highest(), last + MAX_SEARCHED) + 1):
             try:
                 rows = self._connection.execute("SELECT id FROM conversations WHERE n = ?", (number,))
                 names = [ConversationId(name) for (name,) in typed(rows, tuple[str])]
@@ -117,7 +123,7 @@ class _Check:
     def _highest(self) -> int:
         with contextlib.suppress(*DATABASE_ERRORS):
             rows = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'conversations'")
-            return next(seq for (seq,) in typed(rows, tuple[int]))
+            return next((seq for (seq,) in typed(rows, tuple[int])), 0)
         return 0
 
     def _gap_between(self, before: int, after: int) -> None:
