@@ -13,6 +13,7 @@ from bench.drafts import to_appends
 from bench.measures import fresh_folder, timed_s
 from bench.report import Cell, Section, Table
 from bench.settings import Run
+from bench.traces import Trace, by_turns
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Draft
 from timeloom.core.view.views import fold
@@ -38,16 +39,16 @@ def measure_loads(run: Run) -> Section:
     """Opening a store and folding a conversation of each length, from nothing and from a snapshot."""
     rows: list[tuple[Cell, ...]] = []
     for blocks in run.sizes.loaded:
-        drafts = _drafts(blocks)
-        with fresh_folder(run.work) as folder:
-            times, snapshot_bytes = asyncio.run(_measure(folder, drafts, run.sizes.repeats))
-        parts = (times.read_s, times.decode_s, times.fold_s, times.total_s, times.snapshot_s)
-        rows.append(("timeloom", blocks, *(statistics.median(part) * 1000 for part in parts), snapshot_bytes / 1000))
-    if run.peer:
-        rows += [_there(run, run.peer, messages) for messages in run.sizes.peer_loaded]
+        trace = _conversation(blocks)
+        rows.append(_here(run, trace, blocks))
+        if run.peer and blocks in run.sizes.peer_loaded:
+            rows.append(_there(run, run.peer, trace, "LangGraph, the same conversation"))
+            more = synthetic.session("loaded", blocks)
+            rows.append(_there(run, run.peer, more, "LangGraph, as many messages"))
     columns = (
         "side",
-        "blocks",
+        "blocks or messages",
+        "payload MB",
         "read ms",
         "decode ms",
         "fold ms",
@@ -58,17 +59,30 @@ def measure_loads(run: Run) -> Section:
     notes = (
         "read: the store's load, decoding included",
         f"from snapshot: opening the store, reading the snapshot and folding the {_TAIL} entries after it",
-        "LangGraph: messages instead of blocks; open and get_state",
+        "LangGraph: open and get_state; one of its messages holds what two to three blocks hold",
         "files are in the system's cache",
     )
     return Section(tables=(Table(title="Loading a conversation", columns=columns, rows=tuple(rows), notes=notes),))
 
 
-def _drafts(blocks: int) -> list[Draft]:
-    trace = synthetic.session("loaded", blocks // 2)
-    drafts = [draft for drafts in to_appends(trace) for draft in drafts]
-    assert len(drafts) >= blocks
-    return drafts[:blocks]
+def _conversation(blocks: int) -> Trace:
+    """An invented session of that many blocks, or a few more."""
+    steps = list(synthetic.session("loaded", blocks // 2).steps())
+    length = 0
+    for n, drafts in enumerate(to_appends(by_turns("loaded", steps)), 1):
+        length += len(drafts)
+        if length >= blocks:
+            return by_turns("loaded", steps[:n])
+    raise AssertionError(f"a session of {blocks // 2} steps has only {length} blocks")
+
+
+def _here(run: Run, trace: Trace, blocks: int) -> tuple[Cell, ...]:
+    drafts = [draft for drafts in to_appends(trace) for draft in drafts][:blocks]
+    with fresh_folder(run.work) as folder:
+        times, snapshot_bytes = asyncio.run(_measure(folder, drafts, run.sizes.repeats))
+    parts = (times.read_s, times.decode_s, times.fold_s, times.total_s, times.snapshot_s)
+    medians = (statistics.median(part) * 1000 for part in parts)
+    return ("timeloom", blocks, trace.payload_bytes() / 1e6, *medians, snapshot_bytes / 1000)
 
 
 async def _measure(folder: Path, drafts: list[Draft], repeats: int) -> tuple[_Times, int]:
@@ -108,8 +122,8 @@ async def _open_from_snapshot(folder: Path, times: _Times) -> None:
         times.snapshot_s.append(time.perf_counter() - started)
 
 
-def _there(run: Run, python: Path, messages: int) -> tuple[Cell, ...]:
-    trace = synthetic.session("loaded", messages)
+def _there(run: Run, python: Path, trace: Trace, name: str) -> tuple[Cell, ...]:
     with fresh_folder(run.work) as folder:
         loaded = peer.load(python, folder, trace, run.sizes.repeats)
-    return ("LangGraph", loaded.messages, None, None, None, statistics.median(loaded.seconds) * 1000, None, None)
+    seconds = statistics.median(loaded.seconds)
+    return (name, loaded.messages, trace.payload_bytes() / 1e6, None, None, None, seconds * 1000, None, None)

@@ -40,10 +40,13 @@ class Steps:
         """The mean of the last tenth."""
         return statistics.mean(self.quickest_s[-self._tenth() :])
 
+    def last_median_s(self) -> float:
+        """The median of the last tenth."""
+        return statistics.median(self.quickest_s[-self._tenth() :])
+
     def growth(self) -> float:
         """How many times dearer the last tenth is than the first, by medians, because steps differ in size."""
-        tenth = self._tenth()
-        return statistics.median(self.quickest_s[-tenth:]) / statistics.median(self.quickest_s[:tenth])
+        return self.last_median_s() / statistics.median(self.quickest_s[: self._tenth()])
 
     def _tenth(self) -> int:
         return max(1, len(self.quickest_s) // 10)

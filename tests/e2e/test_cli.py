@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -76,12 +78,27 @@ def test_a_folder_without_conversations_is_a_usage_error(command: str, tmp_path:
     assert not (tmp_path / "nothing").exists()
 
 
-def test_a_damaged_payload_is_found_and_the_other_conversation_still_exports(tmp_path: Path) -> None:
+def test_a_damaged_conversation_is_named_and_the_other_still_exports(tmp_path: Path) -> None:
     timeloom("demo", "--data-dir", tmp_path)
     timeloom("demo", "--data-dir", tmp_path)
-    (tmp_path / "journal.db").write_bytes(b"not a database")
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+        journal.execute("UPDATE entries SET record = zeroblob(9) WHERE place >> 32 = 1")
+        damaged, whole = (row[0] for row in journal.execute("SELECT id FROM conversations ORDER BY n"))
+    verified = timeloom("verify", "--data-dir", tmp_path)
+    assert verified.returncode == 1
+    assert damaged in verified.stdout
+    assert whole not in verified.stdout
+    exported = timeloom("export", "--data-dir", tmp_path, "--json")
+    assert exported.returncode == 1
+    assert damaged in exported.stderr
+    assert [json.loads(line)["conversation_id"] for line in exported.stdout.splitlines()] == [whole]
+
+
+def test_a_file_that_is_no_journal_is_an_error_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"not a database" * 100)
     done = timeloom("verify", "--data-dir", tmp_path)
     assert done.returncode == 1
+    assert "store_damaged" in done.stderr
     assert "Traceback" not in done.stderr
 
 
