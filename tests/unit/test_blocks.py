@@ -30,6 +30,7 @@ from timeloom.core.blocks import (
     RangeSummary,
     ResultContent,
     ResultDigest,
+    Shown,
     SourcesAdded,
     ToolCall,
     TurnStarted,
@@ -86,6 +87,8 @@ ILL_FORMED: list[Callable[[], object]] = [
     lambda: ApprovalRequested(tool_call_id=CALL, tool_id="", text="x"),
     lambda: ModelAnswered(round=0, model="m", stop_reason="end"),
     lambda: Unknown(json="[]"),
+    lambda: Shown("whole", 3, "text"),
+    lambda: Shown("preview", 3),
 ]
 
 

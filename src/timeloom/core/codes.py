@@ -57,6 +57,15 @@ CODES: Final = MappingProxyType(
         "store_unwritable": "The disk refused a write: full, read-only or failing. Nothing of the append was acknowledged.",
         "store_closed": "The store was closed before the request came to its end.",
         "cursor_malformed": "A list was asked to go on from a cursor that no page has given.",
+        # models
+        "model_overloaded": "The model's service is overloaded; the call is worth another try later.",
+        "model_rate_limited": "The model's service takes no more calls for now; wait as long as it says.",
+        "model_context_too_long": "The prompt is longer than the model takes; a shorter one may pass.",
+        "model_timeout": "The model's service did not answer in time.",
+        "model_cut": "The reply ended before its end; what had come is kept as an interrupted attempt.",
+        "model_refused": "The model's service refused to answer this prompt.",
+        "model_unauthorized": "The model's service does not accept the key; set the one that belongs to it.",
+        "model_invalid": "The model's service did not understand the request, or we not its answer.",
         # tools
         "tool_call_error": "A tool could not be called; its message says why.",
         "tool_result_error": "A tool's result is missing or unusable.",

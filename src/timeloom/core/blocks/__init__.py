@@ -15,7 +15,7 @@ from timeloom.core.blocks.conversation import (
     Titled,
     WorkingSummary,
 )
-from timeloom.core.blocks.digest import Digest, Hosting, ToolError, registered_error
+from timeloom.core.blocks.digest import Digest, Hosting, Shown, ToolError, registered_error
 from timeloom.core.blocks.forgetting import Cut, Hidden, Pruned
 from timeloom.core.blocks.gate import ApprovalDecided, ApprovalRequested, Gate
 from timeloom.core.blocks.plan import PlanAcknowledged, PlanRecorded, PlansCompacted, PlanSkeleton
@@ -135,6 +135,7 @@ __all__ = [
     "ResultDigest",
     "ResultStatus",
     "RoundStarted",
+    "Shown",
     "SourcesAdded",
     "StageBlock",
     "StageClarification",

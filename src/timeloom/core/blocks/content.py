@@ -1,7 +1,7 @@
 """Blocks that carry a payload of any MIME type: text, bytes, or neither where it is read from disk."""
 
 from timeloom.core.blocks.block import Block, BlockError, need_path, need_text
-from timeloom.core.blocks.digest import Digest, Hosting
+from timeloom.core.blocks.digest import Digest, Hosting, Shown
 from timeloom.core.ids import TurnId
 from timeloom.core.payload import Data, Text
 
@@ -15,6 +15,7 @@ class ContentBlock(Block, frozen=True, kw_only=True):
     data: Data | None = None
     hosting: Hosting | None = None
     digest: Digest | None = None
+    shown: Shown | None = None
 
     def __post_init__(self) -> None:
         need_path(self.artifact_path, "artifact_path")

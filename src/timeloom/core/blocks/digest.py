@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from timeloom.core.blocks.block import BlockError
 from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId
 
@@ -36,6 +37,21 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     edited: bool = False
     write_warning: str = ""
     error: ToolError | None = None
+
+
+class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a prompt shows a content, decided once when it was appended: whole, or as the text kept here.
+
+    `tokens` is the count that decided it.
+    """
+
+    how: Literal["whole", "preview", "stub"]
+    tokens: int = 0
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.how == "whole") == bool(self.text):
+            raise BlockError("a preview or stub has its text, and what is shown whole has none")
 
 
 class Hosting(msgspec.Struct, frozen=True, omit_defaults=True):

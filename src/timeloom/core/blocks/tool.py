@@ -6,7 +6,7 @@ import msgspec
 
 from timeloom.core.blocks.block import Block, BlockError, need_call, need_path, need_text
 from timeloom.core.blocks.content import ContentBlock
-from timeloom.core.blocks.digest import Digest, ToolError
+from timeloom.core.blocks.digest import Digest, Shown, ToolError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.payload import Text
 
@@ -94,6 +94,7 @@ class ResultStatus(Block, tag="react.tool.result.status", frozen=True, kw_only=T
     text: Text
     mime: str = "text/markdown"
     error: ToolError | None = None
+    shown: Shown | None = None
 
     def __post_init__(self) -> None:
         need_call(self.tool_call_id)

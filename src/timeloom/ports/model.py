@@ -1,0 +1,108 @@
+"""The model port: a prompt goes out, text comes back in pieces."""
+
+from collections.abc import AsyncIterator
+from typing import Literal, Protocol
+
+import msgspec
+
+from timeloom.core.blocks import Usage
+from timeloom.core.blocks.round import CallPurpose
+from timeloom.core.codes import CodedError
+
+ErrorKind = Literal[
+    "overloaded", "rate_limited", "context_too_long", "timeout", "cut", "refused", "unauthorized", "invalid"
+]
+"""Why a model did not answer. The first two are worth another try, `context_too_long` a smaller one."""
+
+
+class TextSegment(msgspec.Struct, frozen=True, tag="text"):
+    """Text of the prompt; the prefix up to its end is cached where `cache_point` is set."""
+
+    text: str
+    cache_point: bool = False
+
+
+class DataSegment(msgspec.Struct, frozen=True, tag="data"):
+    """An image or a PDF in the prompt."""
+
+    mime: str
+    data: bytes
+    cache_point: bool = False
+
+
+Segment = TextSegment | DataSegment
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is asked: the system text, then one user message of these segments.
+
+    `number` counts the outcomes of this purpose that the conversation has recorded, from 0: a request that is sent
+    again after a crash has the same number. `opening` is the conversation's first user message.
+    """
+
+    system: str
+    segments: tuple[Segment, ...]
+    purpose: CallPurpose = "decision"
+    max_output_tokens: int = 8_192
+    thinking_tokens: int = 0
+    temperature: float | None = None
+    system_cache_point: bool = True
+    number: int = 0
+    opening: str = ""
+
+
+class TextPiece(msgspec.Struct, frozen=True, tag="text"):
+    """More of the reply."""
+
+    text: str
+
+
+class ThinkingPiece(msgspec.Struct, frozen=True, tag="thinking"):
+    """More of what the provider calls thinking, which is no part of the reply."""
+
+    text: str
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """The last event of a reply that came to its end."""
+
+    stop_reason: str
+    usage: Usage
+    model: str = ""
+
+
+ModelEvent = TextPiece | ThinkingPiece | Finished
+
+
+class ModelError(CodedError):
+    """The model did not answer, or not to the end; `usage` is what it reported before that."""
+
+    def __init__(
+        self, kind: ErrorKind, message: str, *, retry_after_s: float | None = None, usage: Usage | None = None
+    ) -> None:
+        super().__init__(f"model_{kind}", message)
+        self.kind: ErrorKind = kind
+        self.retry_after_s = retry_after_s
+        self.usage = usage or Usage()
+
+
+class Model(Protocol):
+    """A model, or an endpoint that speaks for one."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it was asked for, such as `anthropic:<id>`."""
+        ...
+
+    @property
+    def window_tokens(self) -> int:
+        """How many tokens prompt and reply may have together."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The reply, piece by piece, then `Finished`; raises `ModelError`. Closing the iterator gives the call up."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of connections; a second close does nothing."""
+        ...
