@@ -45,7 +45,7 @@ docs: setup ## Write the parts of the documentation that come from the code
 	$(BIN)/python scripts/docs.py
 
 clean: ## Remove .venv, caches and build products, but no data
-	rm -rf .venv build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results
+	rm -rf .venv .venv-bench build dist .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup:

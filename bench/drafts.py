@@ -116,7 +116,7 @@ class _Writer:
             return
         path = f"tc:{self._turns[-1]}.{call}.result"
         size_bytes = len(event.text.encode())
-        digest = Digest(artifact_path=path, mime="text/plain", tool_call_id=call, size_bytes=size_bytes)
+        digest = Digest(artifact_path=path, mime="text/plain", size_bytes=size_bytes)
         yield ResultDigest(tool_call_id=call, digest=digest)
         yield ResultContent(tool_call_id=call, artifact_path=path, mime="text/plain", text=event.text)
 

@@ -142,6 +142,7 @@ def test_metadata_is_a_digest_without_hosting() -> None:
         "physical_path": "turn_1/files/report.md",
         "kind": "display",
         "tokens": 12,
+        "tool_call_id": "abc",
     }
 
 

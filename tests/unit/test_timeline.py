@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from timeloom.core import ids
 from timeloom.core.blocks import BlockError, Unknown, UserPrompt
 from timeloom.core.ids import IdError, TurnId
-from timeloom.core.timeline import Draft, Entry, EntryError, Timeline, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, Timeline, place
 from timeloom.testing.strategies import drafts
 from timeloom.wire.record import RecordError, decode_record, encode_record
 
 TS = "2026-02-09T02:14:32.676425Z"
+T = TS.encode()
 TURN = TurnId("turn_1")
 
 
@@ -26,8 +27,16 @@ def test_a_record_loads_as_it_was_written(draft: Draft, seq: int) -> None:
     assert decode_record(encode_record(draft), seq) == place(draft, seq)
 
 
+def test_a_record_is_a_line_of_place_and_time_and_a_line_of_json() -> None:
+    prompt = UserPrompt(text="two\nlines")
+    assert encode_record(Draft(TURN, TS, prompt)) == b'1 %s\n{"type":"user.prompt","text":"two\\nlines"}' % T
+    draft = Draft(NO_TURN, TS, prompt, original='{"type": "user.prompt",\n"text": "two\\nlines"}')
+    assert encode_record(draft).startswith(b"- ")
+    assert decode_record(encode_record(draft), 1) == place(draft, 1)
+
+
 def test_a_record_of_a_newer_type_loads_as_unknown() -> None:
-    data = b'{"turn_id":"turn_1","ts":"%s","block":{"type":"new.kind","x":1}}' % TS.encode()
+    data = b'1 %s\n{"type":"new.kind","x":1}' % TS.encode()
     found = decode_record(data, 3)
     assert found.block == Unknown(json='{"type":"new.kind","x":1}', foreign_type="new.kind")
 
@@ -36,12 +45,15 @@ def test_a_record_of_a_newer_type_loads_as_unknown() -> None:
     "data",
     [
         b"",
-        b"{",
-        b"[]",
+        b"{}",
+        b"1 x\n{}",
         b"\xff",
-        b'{"turn_id":"turn_1"}',
-        b'{"turn_id":"turn_1","ts":"x","block":{"type":"y"}}',
-        b'{"block":1}',
+        b"1 %s\n" % T,
+        b"1 %s\n[]" % T,
+        b"1 %s\n{" % T,
+        b'../x %s\n{"type":"y"}' % T,
+        b'1 %s\n{"type":"y"}\n{' % T,
+        b'1 %s\n{"type":"y","x":"\xff"}' % T,
     ],
 )
 def test_what_is_no_record_is_named_by_its_seq(data: bytes) -> None:

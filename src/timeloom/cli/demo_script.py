@@ -146,7 +146,6 @@ def _written(turn: TurnId, call: CallId) -> list[AnyBlock]:
         mime="text/markdown",
         kind="display",
         visibility="external",
-        tool_call_id=call,
         sources_used=(1, 2),
         size_bytes=len(_REPORT.encode()),
     )

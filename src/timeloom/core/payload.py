@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 
 
-class BlobRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BlobRef(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Names a stored payload by the SHA-256 of its bytes."""
 
     sha256: str

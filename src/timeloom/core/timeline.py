@@ -29,7 +29,7 @@ def is_timestamp(text: str) -> bool:
     return _TS.fullmatch(text) is not None
 
 
-class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
+class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A block with its turn and time, before the journal gives it a place.
 
     `original` is the text of the JSON object that the block was read from, kept only where writing the block
@@ -48,7 +48,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
             _need_turn(self.turn_id)
 
 
-class Entry(Draft, frozen=True, omit_defaults=True, kw_only=True):
+class Entry(Draft, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """A draft at its place."""
 
     seq: int

@@ -36,6 +36,17 @@ class Disk:
             raise
         return path
 
+    def reserve(self, path: Path, size_bytes: int) -> None:
+        """Makes the file at least so long, with zeros, so that writing there later changes nothing but content."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < size_bytes:
+                os.pwrite(descriptor, bytes(size_bytes - size), size)
+                self.sync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def rename(self, source: Path, target: Path) -> None:
         """Puts a file in the place of another, or of nothing; durable when the target's folder was synced."""
         source.replace(target)

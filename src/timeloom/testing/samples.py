@@ -75,7 +75,6 @@ _DIGEST: Final = Digest(
     kind="display",
     visibility="external",
     channel="canvas",
-    tool_call_id=_WRITE,
     sources_used=(1, 2),
     tokens=1234,
     size_bytes=5000,

@@ -76,11 +76,24 @@ def _unpack_all(text: str | None, fields: Fields) -> None:
 
 
 def _pack_digest(_: Draft, fields: Fields) -> str:
-    return _dumps(fields.pop("digest"))
+    return _dumps(_with_call(cast(Fields, fields.pop("digest")), fields))
 
 
 def _unpack_digest(text: str | None, fields: Fields) -> None:
-    fields["digest"] = _loads(text)
+    fields["digest"] = _without_call(_loads(text), fields)
+
+
+def _with_call(digest: Fields, fields: Fields) -> Fields:
+    """The digest with the id of its block's call, which the block alone stores."""
+    if "tool_call_id" in digest or "tool_call_id" not in fields:
+        return digest
+    return {**digest, "tool_call_id": fields["tool_call_id"]}
+
+
+def _without_call(digest: Fields, fields: Fields) -> Fields:
+    if digest.get("tool_call_id") != fields.get("tool_call_id"):
+        return digest
+    return {name: value for name, value in digest.items() if name != "tool_call_id"}
 
 
 def _pack_call(draft: Draft, fields: Fields) -> str:
@@ -170,6 +183,8 @@ def _unpack_sources(text: str | None, fields: Fields) -> None:
 
 def _pack_content(draft: Draft, fields: Fields) -> str | None:
     fields |= cast(Fields, fields.pop("hosting", {}))
+    if "digest" in fields:
+        fields["digest"] = _with_call(cast(Fields, fields["digest"]), fields)
     if place := _physical_path(cast(str, fields.pop("artifact_path"))):
         fields["physical_path"] = place
     return _pack_plain(draft, fields)
@@ -182,6 +197,8 @@ def _physical_path(path: str) -> str:
 
 def _unpack_content(text: str | None, fields: Fields) -> None:
     _unpack_plain(text, fields)
+    if isinstance(digest := fields.get("digest"), dict):
+        fields["digest"] = _without_call(cast(Fields, digest), fields)
     hosting = {name: fields.pop(name) for name in _HOSTING if name in fields}
     if hosting:
         fields["hosting"] = hosting

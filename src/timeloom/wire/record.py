@@ -1,16 +1,26 @@
-"""Records: the form in which an entry stands in a journal, and the way back."""
+"""Records: the form in which an entry stands in a journal, and the way back.
+
+A record is two or three lines: the turn (without its `turn_`, `-` for none) and the time; the block as JSON, tagged by
+type; and, where there is one, the original as JSON. JSON escapes line breaks, so the lines are what they seem.
+"""
 
 from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import BlockError, Unknown
+from timeloom.core.blocks import AnyBlock, BlockError, Unknown
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.timeline import Draft, Entry
+from timeloom.core.payload import Text
+from timeloom.core.timeline import NO_TURN, Draft, Entry
 
 RECORD_VERSION: Final = 1
 """The newest form of records that this version writes and reads; older ones are brought up to it when read."""
+
+_TURN: Final = "turn_"
+_ENCODER: Final = msgspec.json.Encoder()
+_BLOCK: Final = msgspec.json.Decoder(AnyBlock)
+_ORIGINAL: Final = msgspec.json.Decoder(Text)
 
 
 class RecordError(CodedError):
@@ -20,42 +30,39 @@ class RecordError(CodedError):
         super().__init__("entry_damaged", message)
 
 
-_ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = msgspec.json.Decoder(Entry)
-_UNTYPED: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
 def encode_record(draft: Draft) -> bytes:
-    """The draft as one line of JSON; refuses text that has no UTF-8 form."""
+    """The draft as a record; refuses text that has no UTF-8 form."""
+    turn = draft.turn_id.removeprefix(_TURN) or "-"
     try:
-        return _ENCODER.encode(Draft(draft.turn_id, draft.ts, draft.block, draft.original))
+        record = b"%b %b\n%b" % (turn.encode(), draft.ts.encode(), _ENCODER.encode(draft.block))
+        return record + b"\n" + _ENCODER.encode(draft.original) if draft.original else record
     except UnicodeEncodeError as error:
         raise BlockError(f"text with a lone surrogate at {error.start} has no UTF-8 form") from error
 
 
 def decode_record(data: bytes, seq: int) -> Entry:
     """The entry at that seq; a block of a type or form unknown to this version comes back as `Unknown`."""
+    head, _, rest = data.partition(b"\n")
+    block, _, original = rest.partition(b"\n")
     try:
-        # The seq is the row's key; put in front it saves making the entry twice.
-        return _DECODER.decode(b'{"seq":%d,%b' % (seq, data[1:]))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return _decode_unknown(data, seq, error)
-
-
-def _decode_unknown(data: bytes, seq: int, error: Exception) -> Entry:
-    try:
-        parts = _UNTYPED.decode(data)
-        turn_id, ts = (msgspec.json.decode(parts[name], type=str) for name in ("turn_id", "ts"))
-        block = parts["block"]
-        foreign_type = msgspec.json.decode(block, type=_Typed).type
+        turn, _, ts = head.decode().partition(" ")
         return Entry(
-            seq=seq,
-            turn_id=TurnId(turn_id),
+            turn_id=NO_TURN if turn == "-" else TurnId(_TURN + turn),
             ts=ts,
-            block=Unknown(json=bytes(block).decode(), foreign_type=foreign_type),
+            block=_decode_block(block),
+            original=_ORIGINAL.decode(original) if original else "",
+            seq=seq,
         )
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, CodedError) as second:
-        raise RecordError(f"entry {seq} is not a record: {error}") from second
+    except (msgspec.MsgspecError, UnicodeDecodeError, CodedError) as error:
+        raise RecordError(f"entry {seq} is not a record: {error}") from error
+
+
+def _decode_block(data: bytes) -> AnyBlock:
+    try:
+        return _BLOCK.decode(data)
+    except msgspec.ValidationError:
+        # JSON, but not of a form that this version knows.
+        return Unknown(json=data.decode(), foreign_type=msgspec.json.decode(data, type=_Typed).type)
 
 
 class _Typed(msgspec.Struct):

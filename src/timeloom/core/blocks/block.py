@@ -22,6 +22,7 @@ class Block(
     frozen=True,
     kw_only=True,
     tag_field="type",
+    gc=False,
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):

@@ -12,7 +12,7 @@ Kind = Literal["file", "display"]
 Visibility = Literal["external", "internal"]
 
 
-class ToolError(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Why a tool failed, in its own words."""
 
     code: str
@@ -21,8 +21,11 @@ class ToolError(msgspec.Struct, frozen=True, omit_defaults=True):
     details: dict[str, str | int | float | bool | None] = {}
 
 
-class Digest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An artifact's logical and physical path, kind, size and origin; never where it is hosted."""
+class Digest(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """An artifact's logical and physical path, kind, size and origin; never where it is hosted.
+
+    `tool_call_id` is set only where it is not that of the block around it.
+    """
 
     artifact_path: str
     physical_path: str = ""
@@ -39,7 +42,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: ToolError | None = None
 
 
-class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a prompt shows a content, decided once when it was appended: whole, or as the text kept here.
 
     `tokens` is the count that decided it.
@@ -54,7 +57,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
             raise BlockError("a preview or stub has its text, and what is shown whole has none")
 
 
-class Hosting(msgspec.Struct, frozen=True, omit_defaults=True):
+class Hosting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a file is hosted; kept in the file block's meta and never rendered."""
 
     hosted_uri: str = ""

@@ -12,7 +12,7 @@ CallPurpose = Literal["decision", "compaction", "title"]
 """What a model is asked for; spend and scripts are counted per purpose."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a model call used, as its provider reported it; `cost_nano_usd` is in billionths of a dollar."""
 
     input_tokens: int = 0

@@ -23,7 +23,7 @@ class PlanError(CodedError):
     """A plan, or an order to one, that is refused; the message says what was got and what was expected."""
 
 
-class PlanSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A plan lineage as it stood when the snapshot was taken; `statuses[i]` belongs to `steps[i]`."""
 
     plan_id: PlanId

@@ -40,7 +40,7 @@ class SourceError(CodedError):
     """A source that cannot be a row, or may not enter the pool."""
 
 
-class NewSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NewSource(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A source that has no id yet; `extra` is the JSON object of its unknown fields as text with sorted keys."""
 
     source_type: SourceType = "web"

@@ -12,7 +12,7 @@ READING_TOOLS: Final = frozenset({"react.read", "react.pull"})
 """Tools that show an artifact again; what they emit at its path is no new version of it."""
 
 
-class Version(msgspec.Struct):
+class Version(msgspec.Struct, gc=False):
     """What one call, or one upload, left at a path: the seqs of its metadata and of its content."""
 
     tool_call_id: CallId | None
@@ -20,7 +20,7 @@ class Version(msgspec.Struct):
     content_seqs: list[int] = []
 
 
-class Artifact(msgspec.Struct):
+class Artifact(msgspec.Struct, gc=False):
     """An artifact's versions, oldest first, and what its newest metadata says of it."""
 
     versions: list[Version]

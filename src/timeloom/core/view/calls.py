@@ -16,7 +16,7 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
 
-class Call(msgspec.Struct):
+class Call(msgspec.Struct, gc=False):
     """One call: the seqs of its parts; no receipt means that nobody knows whether it ran."""
 
     tool_call_id: CallId

@@ -9,7 +9,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry
 
 
-class Spend(msgspec.Struct):
+class Spend(msgspec.Struct, gc=False):
     """Sums over some part of a conversation."""
 
     model_calls: int = 0

@@ -18,14 +18,14 @@ from timeloom.core.ids import TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 
 
-class Round(msgspec.Struct, frozen=True):
+class Round(msgspec.Struct, frozen=True, gc=False):
     """A round: its number and the entry it begins with."""
 
     n: int
     first_seq: int
 
 
-class Turn(msgspec.Struct):
+class Turn(msgspec.Struct, gc=False):
     """A turn: the runs of entries that belong to it, its rounds, what it counts, and its end."""
 
     n: int

@@ -12,7 +12,7 @@ from timeloom.core.timeline import Entry
 StandKind = Literal["hidden", "pruned", "summary"]
 
 
-class Stand(msgspec.Struct, frozen=True):
+class Stand(msgspec.Struct, frozen=True, gc=False):
     """What stands where entries were: `text` as it was recorded, or for a summary the text of the entry `by`."""
 
     kind: StandKind

@@ -29,7 +29,7 @@ from timeloom.stores.sqlite.poller import Poller
 from timeloom.stores.sqlite.reading import read_entries
 from timeloom.stores.sqlite.search import read_ids, read_info, read_page
 from timeloom.stores.sqlite.verify import verify
-from timeloom.stores.sqlite.writer import Writer
+from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
 
 READERS: Final = 4
 """Threads that read. More help only where the disk is slow, and each holds a connection with its cache."""
@@ -235,7 +235,7 @@ class SqliteStore:
             connection.close()
             raise
         else:
-            self._writer = Writer(connection, self._finish)
+            self._writer = Writer(connection, self._reserve_log, self._finish)
 
     def _salvage(self, error: Exception) -> None:
         """Goes on without writing, if as much as the schema can be read."""
@@ -259,6 +259,12 @@ class SqliteStore:
             return False
         fcntl.flock(self._presence, fcntl.LOCK_SH)
         return True
+
+    def _reserve_log(self) -> None:
+        """Called under the write lock, so that no other process writes where the zeros go."""
+        # A full disk costs speed here, and is met again where it matters.
+        with contextlib.suppress(OSError):
+            self._disk.reserve(self._data_dir / "journal.db-wal", LOG_BYTES)
 
     def _finish(self, connection: Database) -> None:
         """The writer's last act."""

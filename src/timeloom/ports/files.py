@@ -1,10 +1,15 @@
-"""Opening files beneath a root folder without ever following a symbolic link."""
+"""Opening files and folders beneath a root folder without ever following a symbolic link."""
 
 import os
 import stat
+from collections.abc import Sequence
 
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PhysicalPath
+from timeloom.core.paths.names import check_name
+
+Root = int | str | os.PathLike[str]
+"""A folder, or a descriptor of one."""
 
 _ALLOWED_FLAGS = os.O_ACCMODE | os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_APPEND
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -17,10 +22,8 @@ class BeneathError(CodedError):
     """A file that is not opened: a link on the way, or something that is not a plain file at its end."""
 
 
-def open_beneath(
-    root: int | str | os.PathLike[str], path: PhysicalPath, flags: int = os.O_RDONLY, mode: int = 0o644
-) -> int:
-    """A new descriptor of the regular file at that path under the root (a folder, or a descriptor of one).
+def open_beneath(root: Root, path: PhysicalPath, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    """A new descriptor of the regular file at that path under the root.
 
     Each folder is opened relative to the one before it, so a link that is put in the way at any moment is refused and
     never followed; only the root itself may be reached by one. A file with a second hard link is refused, because the
@@ -30,18 +33,33 @@ def open_beneath(
     if flags & ~_ALLOWED_FLAGS:
         raise ValueError("flags are an access mode with any of O_CREAT, O_EXCL, O_TRUNC and O_APPEND")
     *folders, name = path.names
-    folder = _open_root(root)
+    folder = open_folder_beneath(root, folders, make=bool(flags & os.O_CREAT))
     try:
-        for part in folders:
-            inner = _open_folder(folder, part, make=bool(flags & os.O_CREAT))
-            os.close(folder)
-            folder = inner
         return _open_file(folder, name, flags, mode)
     finally:
         os.close(folder)
 
 
-def _open_root(root: int | str | os.PathLike[str]) -> int:
+def open_folder_beneath(root: Root, names: Sequence[str], *, make: bool = False) -> int:
+    """A new descriptor of the folder that these names lead to under the root; without names, of the root itself.
+
+    The same promises as of `open_beneath` hold. A name that is not harmless is refused with `PathError`.
+    """
+    for name in names:
+        check_name(name)
+    folder = _open_root(root)
+    try:
+        for name in names:
+            inner = _open_folder(folder, name, make=make)
+            os.close(folder)
+            folder = inner
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _open_root(root: Root) -> int:
     if isinstance(root, int):
         return os.dup(root)
     try:

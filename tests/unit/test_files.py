@@ -8,7 +8,7 @@ import pytest
 
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PhysicalPath
-from timeloom.stores.beneath import open_beneath
+from timeloom.ports.files import open_beneath
 
 NOTES = PhysicalPath("turn_1/files/a/notes.txt")
 

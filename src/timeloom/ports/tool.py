@@ -1,0 +1,150 @@
+"""The tool port: what a tool is, what a call of it is given, and what it comes to."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from timeloom.core.blocks import AnyBlock, Hosting, Shown, ToolError
+from timeloom.core.blocks.digest import Kind, Visibility
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.payload import BlobRef
+from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+
+Effect = Literal["pure", "idempotent", "irreversible"]
+"""What repeating a call does: nothing, nothing more, or harm. A call of the last kind is never repeated unasked."""
+
+DEADLINE_S = 60.0
+"""How long a call may take unless its tool says otherwise; then it is cancelled and its result is `tool_timeout`."""
+
+
+MAX_TEXT_BYTES = 8 * 1024 * 1024
+"""How much text one artifact of a call keeps unless its tool says otherwise. Smaller loses what a person could still
+read; larger lets one call fill the store."""
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the catalogue, the gates and the loop know of a tool; `params_schema` is the text of a JSON Schema."""
+
+    tool_id: str
+    purpose: str
+    description: str = ""
+    params_schema: str = '{"type":"object"}'
+    effect: Effect = "irreversible"
+    deadline_s: float = DEADLINE_S
+    examples: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other ids that models know it by."""
+    write_params: tuple[str, ...] = ()
+    """Parameters that are paths it writes, which are moved into the current turn before the call: `path`,
+    `files.*.path`."""
+    reports: bool = False
+    """Whether everything that goes wrong stands in its own report, as with exec; then its errors make no notices."""
+    max_text_bytes: int = MAX_TEXT_BYTES
+    """Where the text of each of its artifacts is cut, with `...[truncated]` after it."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """On whose behalf a tool runs."""
+
+    tenant: str
+    project: str
+    user: str
+    bundle: str = ""
+
+
+class TimelineReader(Protocol):
+    """What a tool may ask of its conversation."""
+
+    @property
+    def views(self) -> Views:
+        """The views at the tail; a tool reads them and changes nothing."""
+        ...
+
+    async def entries(self, seqs: Sequence[int]) -> list[Entry]:
+        """The entries at these places, payloads left where they are."""
+        ...
+
+    async def payload(self, ref: BlobRef) -> bytes:
+        """What the reference stands for."""
+        ...
+
+
+class Emit(Protocol):
+    """Sends text to the client at once, on a channel; it is shown and not stored."""
+
+    def __call__(self, channel: str, text: str, /) -> None: ...
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call is given besides its parameters; `out_dir` is the workspace of the conversation on this machine."""
+
+    conversation: ConversationId
+    turn_id: TurnId
+    tool_call_id: CallId
+    caller: Caller
+    timeline: TimelineReader
+    out_dir: Path
+    emit: Emit
+    epoch_us: int
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a call leaves at a logical path: text, bytes, or neither where it is read from disk.
+
+    Bytes go on the timeline for images and PDF only. With `meta_only` the content stays out and its metadata is shown.
+    """
+
+    path: str
+    mime: str
+    text: str | BlobRef | None = None
+    data: bytes | BlobRef | None = None
+    kind: Kind | None = None
+    visibility: Visibility | None = None
+    channel: str = ""
+    physical_path: str = ""
+    sources_used: tuple[int, ...] = ()
+    size_bytes: int | None = None
+    write_warning: str = ""
+    error: ToolError | None = None
+    hosting: Hosting | None = None
+    meta_only: bool = False
+    shown: Shown | None = None
+    """How the prompt shows the content, where the tool has decided that itself, as one that reads does."""
+
+
+class ToolNotice(msgspec.Struct, frozen=True):
+    """Something the model must know of its call; a code of the registry and a sentence."""
+
+    code: str
+    text: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call came to, in the order in which it stands on the timeline.
+
+    `blocks` are of the tool's own subject (plans, hides, notes); `status` is a report or status at the call's result
+    path; each artifact becomes metadata and content. An outcome with neither status nor artifact gets a plain receipt.
+    """
+
+    notices: tuple[ToolNotice, ...] = ()
+    sources: tuple[SourceRow, ...] = ()
+    blocks: tuple[AnyBlock, ...] = ()
+    status: str | None = None
+    status_mime: str = "application/json"
+    artifacts: tuple[Artifact, ...] = ()
+    error: ToolError | None = None
+
+
+class Tool(Protocol):
+    """A tool: its spec, and a call of it."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def call(self, params: str, context: ToolContext) -> Outcome:
+        """Runs with the parameters (the text of a JSON object); a failure is an outcome with an error, not a raise."""
+        ...
