@@ -28,6 +28,12 @@ CODES: Final = MappingProxyType(
         "protocol_violation.text_outside_channels": "Text stood outside every channel; it was kept and not shown.",
         "protocol_violation.undeclared_channel": "A channel that is not declared was opened; its text was kept, not shown.",
         "protocol_violation.decision_malformed": "The decision was not one JSON object of the expected shape.",
+        "protocol_violation.decision_missing": "The reply has no decision.",
+        "protocol_violation.code_missing": "A call runs code, and the reply has no code channel.",
+        "protocol_violation.code_without_exec": "The reply has code that no call of it runs.",
+        "protocol_violation.several_actions": "The reply has several actions where a round has one.",
+        "protocol_violation.fanout_refused": "The actions of the reply may not share a round.",
+        "protocol_violation.last_round": "The reply calls a tool in the turn's last round, which must answer.",
         # sources and citations
         "source_unknown": "A citation names a source id that is not in the pool; the mark was left as it is.",
         "source_malformed": "A source row has a field of the wrong type or size; the message names the field.",
@@ -64,12 +70,15 @@ CODES: Final = MappingProxyType(
         # models
         "model_overloaded": "The model's service is overloaded; the call is worth another try later.",
         "model_rate_limited": "The model's service takes no more calls for now; wait as long as it says.",
+        "model_unreachable": "The model's service cannot be reached; check its address and the network.",
         "model_context_too_long": "The prompt is longer than the model takes; a shorter one may pass.",
         "model_timeout": "The model's service did not answer in time.",
         "model_cut": "The reply ended before its end; what had come is kept as an interrupted attempt.",
         "model_refused": "The model's service refused to answer this prompt.",
         "model_unauthorized": "The model's service does not accept the key; set the one that belongs to it.",
         "model_invalid": "The model's service did not understand the request, or we not its answer.",
+        "model_unknown": "The name is that of no model; its message says which forms there are.",
+        "script_malformed": "A script of the scripted model is not what it should be; the message names the line.",
         # tools
         "tool_call_error": "A tool could not be called; its message says why.",
         "tool_result_error": "A tool's result is missing or unusable.",
@@ -83,6 +92,7 @@ CODES: Final = MappingProxyType(
         "tool_call_warning.missing_sources": "Sources that the content cites are not in the pool.",
         "react.write.hosting_failed": "A written file could not be hosted.",
         "missing_artifact": "A file of the contract was not produced.",
+        "hide_not_visible": "Nothing at the path is in sight, so there is nothing to hide.",
         "hide_before_cache": "The block lies before the pre-tail cache point and cannot be hidden.",
     }
 )

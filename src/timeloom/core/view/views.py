@@ -13,6 +13,7 @@ from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.cuts import CutsView
 from timeloom.core.view.paths import PathsView
 from timeloom.core.view.plans import PlansView
+from timeloom.core.view.progress import ProgressView
 from timeloom.core.view.sources import SourcesView
 from timeloom.core.view.spend import SpendView
 from timeloom.core.view.turns import TurnsView
@@ -41,6 +42,7 @@ class Views(msgspec.Struct):
     plans: PlansView = field(default_factory=PlansView)
     sources: SourcesView = field(default_factory=SourcesView)
     spend: SpendView = field(default_factory=SpendView)
+    progress: ProgressView = field(default_factory=ProgressView)
 
     def add(self, entry: Entry) -> None:
         """Takes in the entry after the tail."""
@@ -57,6 +59,7 @@ class Views(msgspec.Struct):
         self.plans.add(entry)
         self.sources.add(entry)
         self.spend.add(entry)
+        self.progress.add(entry)
 
 
 def fold(entries: Iterable[Entry], views: Views | None = None) -> Views:

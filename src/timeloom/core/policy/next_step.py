@@ -1,0 +1,157 @@
+"""What to do next: a pure function of how far the turn has come and of what the model said last."""
+
+from typing import Final, assert_never
+
+import msgspec
+
+from timeloom.core.blocks import EndReason
+from timeloom.core.policy.fanout import FanoutMode, fanout_faults
+from timeloom.core.policy.reading import Remark, Reply, read_reply
+from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
+from timeloom.core.view.progress import STEERED, ProgressView
+
+DEFAULT_MAX_ITERATIONS: Final = 15
+
+RETRIED: Final = frozenset({"overloaded", "rate_limited", "timeout", "cut"})
+"""Failures after which the same request is worth sending again."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What bounds a turn."""
+
+    max_iterations: int = DEFAULT_MAX_ITERATIONS
+    fanout: FanoutMode = "off"
+    refusals: int = 2
+    """How many answers in a row may be impossible to carry out and still be asked again."""
+    failures: int = 4
+    """How many requests in a row may fail and still be sent again."""
+    finalize_rounds: int = 2
+    """Rounds that are left after the user changed course."""
+
+
+class StartRound(msgspec.Struct, frozen=True):
+    """Begin the next round."""
+
+    round: int
+
+
+class AskModel(msgspec.Struct, frozen=True):
+    """Ask for a decision; in the last round it must be an answer. `smaller` asks with less than before."""
+
+    round: int
+    attempt: int
+    last: bool
+    smaller: bool = False
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """Tell the model why its answer cannot be carried out."""
+
+    remarks: tuple[Remark, ...]
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Carry out this action of the reply."""
+
+    index: int
+    decision: Decision
+
+
+class FinishCall(msgspec.Struct, frozen=True):
+    """A call has an intent and no receipt: see to it that it gets one."""
+
+
+class EndTurn(msgspec.Struct, frozen=True):
+    """The turn is over."""
+
+    reason: EndReason
+    text: str = ""
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """There is nothing to do until somebody says something."""
+
+
+Step = StartRound | AskModel | Tell | Act | FinishCall | EndTurn | Rest
+
+
+def next_step(progress: ProgressView, reply: Reply | None, limits: Limits) -> Step:
+    """The step after what the timeline says; `reply` is the round's answer, if it has one."""
+    if not progress.running:
+        return Rest()
+    if progress.open_call:
+        return FinishCall()
+    if progress.stopped:
+        return EndTurn("stopped", "the user stopped the turn")
+    match progress.asked:
+        case "no":
+            return _ask(progress, limits) if progress.round else StartRound(1)
+        case "asked":
+            # A request without an outcome: whoever sent it is gone, and so is the answer.
+            return _ask(progress, limits)
+        case "failed":
+            return _after_failure(progress, limits)
+        case "answered":
+            return _after_answer(progress, reply or read_reply(""), limits)
+        case _:
+            assert_never(progress.asked)
+
+
+def is_last_round(progress: ProgressView, limits: Limits) -> bool:
+    """Whether the running round is the last that the turn may have."""
+    last = limits.max_iterations + progress.credits
+    if progress.steered_round is not None:
+        last = min(last, progress.steered_round + limits.finalize_rounds)
+    return progress.round >= last
+
+
+def _ask(progress: ProgressView, limits: Limits, *, smaller: bool = False) -> AskModel:
+    return AskModel(progress.round, progress.attempts + 1, is_last_round(progress, limits), smaller)
+
+
+def _after_failure(progress: ProgressView, limits: Limits) -> Step:
+    if progress.error == STEERED:
+        return _ask(progress, limits)
+    again = progress.failures <= limits.failures
+    if again and progress.error in RETRIED:
+        return _ask(progress, limits)
+    if again and progress.error == "context_too_long":
+        return _ask(progress, limits, smaller=True)
+    return EndTurn("provider_error", f"the model did not answer: {progress.error}")
+
+
+def _after_answer(progress: ProgressView, reply: Reply, limits: Limits) -> Step:
+    faults = _faults(progress, reply, limits)
+    if faults:
+        return _after_fault(progress, faults, limits)
+    if progress.acted < len(reply.decisions):
+        decision = reply.decisions[progress.acted]
+        if isinstance(decision, Exit) and not decision.final_answer:
+            return EndTurn("exited", decision.notes)
+        return Act(progress.acted, decision)
+    last = reply.decisions[-1]
+    if not isinstance(last, CallTool) and not progress.unseen:
+        return EndTurn("completed" if isinstance(last, Complete) else "exited", last.notes)
+    if is_last_round(progress, limits):
+        return EndTurn("max_iterations", f"the turn had its {progress.round} rounds and did not come to an answer")
+    return StartRound(progress.round + 1)
+
+
+def _faults(progress: ProgressView, reply: Reply, limits: Limits) -> tuple[Remark, ...]:
+    """Why the answer cannot be carried out; one that was begun was found good before."""
+    if progress.acted:
+        return ()
+    if reply.faults:
+        return reply.faults
+    if is_last_round(progress, limits) and isinstance(reply.decisions[-1], CallTool):
+        return (Remark("protocol_violation.last_round", "this is the last round: complete or exit, no tool is called"),)
+    return fanout_faults(reply.decisions, limits.fanout)
+
+
+def _after_fault(progress: ProgressView, faults: tuple[Remark, ...], limits: Limits) -> Step:
+    if not progress.told:
+        return Tell(faults)
+    if progress.refusals <= limits.refusals:
+        return _ask(progress, limits)
+    reason: EndReason = "max_iterations" if faults[0].code == "protocol_violation.last_round" else "protocol_failure"
+    return EndTurn(reason, f"the model's answers could not be carried out: {faults[0].text}")
