@@ -30,6 +30,7 @@ from timeloom.core.timeline import Draft
 from timeloom.testing.samples import sample_drafts
 from timeloom.testing.strategies import drafts
 from timeloom.wire.block_json import decode_block, encode_block
+from timeloom.wire.record import decode_record, encode_record
 
 TURN = TurnId("turn_1")
 TS = "2026-02-09T02:14:32.676425Z"
@@ -90,7 +91,35 @@ def test_any_object_survives(value: dict[str, object], type_name: str) -> None:
     assert as_json(from_json(value)) == value
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"\xff{}", b'"text"', b'{"type": "x"', b'{"a":' + b"[" * 100_000])
+@pytest.mark.parametrize(
+    "odd", [r'"\ud800"', "1e400", "9" * 5001, "-0.0", "[" * 300 + "]" * 300, r'"\u0000"', '{"\\udc00":1}', "1E-999"]
+)
+def test_an_object_with_what_no_typed_value_has_is_kept(odd: str) -> None:
+    data = f'{{"type": "react.thinking", "turn_id": "turn_1", "x": {odd}, "text": "a"}}'.encode()
+    draft = decode_block(data, TS)
+    assert draft.turn_id == "turn_1"
+    assert encode_block(draft) == data
+    assert decode_record(encode_record(draft), 1).block == draft.block
+
+
+def test_a_number_that_no_count_has_makes_no_typed_block() -> None:
+    draft = from_json({"type": "react.round.start", "turn_id": "turn_1", "meta": {"round": 10**30}})
+    assert isinstance(draft.block, Unknown)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b'{"type": NaN}',
+        b'{"type": "x", "y": Infinity}',
+        b"\xff{}",
+        b'"text"',
+        b'{"type": "x"',
+        b'{"a":' + b"[" * 100_000,
+    ],
+)
 def test_what_is_not_an_object_is_refused(data: bytes) -> None:
     with pytest.raises(BlockError):
         decode_block(data, TS)

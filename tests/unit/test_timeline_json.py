@@ -18,6 +18,7 @@ from timeloom.core.blocks import (
     ResultDigest,
     SourcesAdded,
     ToolCall,
+    Unknown,
     UserPrompt,
     WorkingSummary,
 )
@@ -120,6 +121,11 @@ def test_the_pool_is_compact_in_the_timeline_and_full_on_its_own() -> None:
     )
     assert "content" not in compact[0]
     assert (full["type"], full["rows"][0]["content"]) == ("conv:sources_pool", "long body")
+
+
+def test_a_foreign_block_that_only_its_own_text_can_say_is_exported_as_it_came() -> None:
+    (block,) = blocks_of(Unknown(json='{"type": "x", "y": "\\ud800"}', foreign_type="x"))
+    assert block == {"type": "x", "y": "\ud800"}
 
 
 def test_an_empty_conversation_has_a_head() -> None:

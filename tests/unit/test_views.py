@@ -66,7 +66,9 @@ def plainly_visible(entries: Entries) -> Shown:
         before = list(shown)
         match entry.block:
             case Hidden(target=target, replacement=text):
-                taken = [seq for seq in hidden_by(entries[: entry.seq - 1], target) if can_hide(seq, shown)]
+                taken = [
+                    seq for seq in hidden_by(entries[: entry.seq - 1], target, shown) if can_hide(seq, shown, target)
+                ]
                 shown = replaced(shown, taken, Stand("hidden", entry.seq, text))
             case Pruned(cuts=cuts):
                 for cut in cuts:
@@ -82,16 +84,20 @@ def plainly_visible(entries: Entries) -> Shown:
     return shown
 
 
-def hidden_by(entries: Entries, target: str) -> list[int]:
+def hidden_by(entries: Entries, target: str, shown: Shown) -> list[int]:
     here = [entry for entry in entries if not isinstance(entry.block, Hidden | Pruned)]
-    # A summary that took others' place is not shown as itself, so neither its path nor its alias can be hidden.
-    here = [entry for entry in here if not isinstance(entry.block, RangeSummary)]
-    newest = [entry.seq for entry in here if entry.alias == target][-1:]
-    return newest or [entry.seq for entry in here if entry.path == target]
+    found = [entry for entry in here if entry.alias == target][-1:]
+    found = found or [entry for entry in here if entry.path == target]
+    if found and isinstance(found[-1].block, RangeSummary):
+        by = found[-1].seq
+        stands = [seq for seq, stand in shown if stand and stand.kind == "summary" and stand.by == by]
+        return stands or [by]
+    return [entry.seq for entry in found]
 
 
-def can_hide(seq: int, shown: Shown) -> bool:
-    return any(at == seq and (stand is None or stand.kind == "hidden") for at, stand in shown)
+def can_hide(seq: int, shown: Shown, target: str) -> bool:
+    kinds = ("hidden", "summary") if target.startswith("su:") else ("hidden",)
+    return any(at == seq and (stand is None or stand.kind in kinds) for at, stand in shown)
 
 
 def covers(summary: RangeSummary, entry: Entry) -> bool:
@@ -166,20 +172,18 @@ def plain_spans(entries: Entries) -> list[Span]:
 
 
 def plain_versions(entries: Entries) -> dict[str, list[CallId | None]]:
-    reading: set[CallId | None] = set()
-    found: dict[str, list[CallId | None]] = {}
+    reading: set[tuple[TurnId, CallId | None]] = set()
+    found: dict[str, dict[tuple[TurnId, CallId | None], CallId | None]] = {}
     for entry in entries:
         block = entry.block
-        if isinstance(block, ToolCall) and block.tool_id in READING_TOOLS:
-            reading.add(block.tool_call_id)
-        path = getattr(block, "artifact_path", "") or getattr(getattr(block, "digest", None), "artifact_path", "")
-        if not path or (path in found and getattr(block, "tool_call_id", None) in reading):
-            continue
         call: CallId | None = getattr(block, "tool_call_id", None)
-        versions = found.setdefault(path, [])
-        if versions[-1:] != [call]:
-            versions.append(call)
-    return found
+        key = (entry.turn_id, call)
+        if isinstance(block, ToolCall) and block.tool_id in READING_TOOLS:
+            reading.add(key)
+        path = getattr(block, "artifact_path", "") or getattr(getattr(block, "digest", None), "artifact_path", "")
+        if path and not (path in found and key not in found[path] and key in reading):
+            found.setdefault(path, {})[key] = call
+    return {path: list(versions.values()) for path, versions in found.items()}
 
 
 # --- properties ------------------------------------------------------------------------------------------------
@@ -358,6 +362,61 @@ def test_an_edit_is_a_new_version_and_the_path_means_the_newest() -> None:
 
 def content(call: CallId, text: str) -> ResultContent:
     return ResultContent(tool_call_id=call, artifact_path=FILE, mime="text/markdown", text=text)
+
+
+def test_calls_that_overlap_keep_their_versions_apart() -> None:
+    digests = [ResultDigest(tool_call_id=call, digest=Digest(artifact_path=FILE)) for call in (C1, C2)]
+    artifact = fold(log(*digests, content(C1, "v1"), content(C2, "v2"))).artifacts.artifacts[FILE]
+    assert [(one.tool_call_id, one.digest_seq, one.content_seqs) for one in artifact.versions] == [
+        (C1, 2, [4]),
+        (C2, 3, [5]),
+    ]
+
+
+def test_metadata_that_comes_late_does_not_speak_for_a_newer_version() -> None:
+    late = ResultDigest(tool_call_id=C1, digest=Digest(artifact_path=FILE, mime="old"))
+    assert fold(log(content(C1, "v1"), content(C2, "v2"), late)).artifacts.artifacts[FILE].digest is None
+
+
+def test_an_artifact_first_heard_of_by_reading_has_one_whole_version() -> None:
+    digest = ResultDigest(tool_call_id=C1, digest=Digest(artifact_path=FILE))
+    entries = log(ToolCall(tool_id="react.read", tool_call_id=C1), digest, content(C1, "v1"))
+    (version,) = fold(entries).artifacts.artifacts[FILE].versions
+    assert (version.digest_seq, version.content_seqs) == (3, [4])
+
+
+def test_a_call_id_that_two_turns_use_means_two_calls() -> None:
+    entries = log(ToolCall(tool_id="react.read", tool_call_id=C1), content(C1, "v1"))
+    later = [place(Draft(T2, TS, block), seq) for seq, block in enumerate([content(C1, "v2")], 4)]
+    assert len(fold([*entries, *later]).artifacts.artifacts[FILE].versions) == 2
+
+
+def test_a_summary_that_stands_for_others_can_be_hidden() -> None:
+    summary = RangeSummary(covered_turn_ids=(T1,), text="s1", first_seq=2, last_seq=2)
+    hide = Hidden(target="su:turn_1.conv.range.summary", replacement="short")
+    assert fold(log(UserPrompt(text="a"), summary, hide)).visible.shown == {1: None, 2: Stand("hidden", 4, "short")}
+    again = fold(log(UserPrompt(text="a"), summary, hide, hide))
+    assert again.visible.shown == {1: None, 2: Stand("hidden", 4, "short")}
+
+
+def test_hiding_blocks_that_do_not_lie_together_leaves_what_is_between() -> None:
+    views = fold(
+        log(
+            content(C1, "a"),
+            UserPrompt(text="b"),
+            content(C2, "c"),
+            content(C2, "d"),
+            Hidden(target=FILE, replacement="x"),
+        )
+    )
+    assert list(views.visible.shown) == views.visible.order == [1, 2, 3]
+
+
+def test_sums_stop_where_a_snapshot_would_not_take_them() -> None:
+    answer = ModelAnswered(round=1, model="m", stop_reason="end", usage=Usage(cost_nano_usd=2**53 - 1))
+    views = fold(log(*[answer] * 1100))
+    assert views.spend.total.cost_nano_usd == 2**63 - 1
+    assert encode_views(views)
 
 
 def test_pruning_puts_a_card_where_the_turn_was() -> None:

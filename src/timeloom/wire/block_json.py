@@ -1,5 +1,6 @@
 """The JSON form of blocks: objects with type, author, turn, time, MIME type, path, text or base64, and meta."""
 
+import json
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -22,6 +23,7 @@ from timeloom.core.paths import (
     parse,
 )
 from timeloom.core.payload import BlobRef
+from timeloom.core.stream.scalars import mended
 from timeloom.core.timeline import NO_TURN, Draft, EntryError, is_timestamp
 from timeloom.wire.layouts import Fields, layout_of
 
@@ -91,10 +93,10 @@ def decode_block(data: bytes, ts: str) -> Draft:
     becomes, `encode_block` gives the same object again.
     """
     try:
-        found = _UNTYPED.decode(data)
         text = data.decode().strip()
+        found = _UNTYPED.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BlockError(f"a block is a JSON object, got something else: {error}") from error
+        return _unreadable(data, ts, error)
     try:
         wire = msgspec.convert(found, BlockJson)
         draft = Draft(TurnId(wire.turn_id), _time(wire.ts, ts), _typed(wire))
@@ -177,10 +179,31 @@ def _path_fields(path: LogicalPath) -> Fields:
     return fields | {"artifact_path": str(path)}
 
 
+def _unreadable(data: bytes, ts: str, error: Exception) -> Draft:
+    """An object that is JSON and has what no typed value has, such as half of a surrogate pair; else `BlockError`."""
+    text = ""
+    try:
+        text = data.decode().strip()
+        found: object = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BlockError(f"a block is a JSON object, got something else: {error}") from error
+    return _unknown(cast(Fields, found), text, ts)
+
+
+def _number(_: str) -> int:
+    return 0
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _unknown(found: Fields, text: str, ts: str) -> Draft:
     def said(name: str) -> str:
         value = found.get(name)
-        return value if isinstance(value, str) else ""
+        return mended(value) if isinstance(value, str) else ""
 
     block = Unknown(json=text, foreign_type=said("type"), foreign_path=said("path"))
     try:

@@ -53,7 +53,7 @@ def decode_record(data: bytes, seq: int) -> Entry:
             original=_ORIGINAL.decode(original) if original else "",
             seq=seq,
         )
-    except (msgspec.MsgspecError, UnicodeDecodeError, CodedError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, CodedError, RecursionError) as error:
         raise RecordError(f"entry {seq} is not a record: {error}") from error
 
 

@@ -34,7 +34,12 @@ def timeline_head(conversation: ConversationId, views: Views) -> bytes:
 
 def timeline_block(entry: Entry, views: Views) -> bytes:
     """One block as it stands now: hidden, replaced, edited and numbered as the whole log says."""
-    block = _JSON.decode(encode_block(_shortened(_edited(entry, views), views)))
+    data = encode_block(_shortened(_edited(entry, views), views))
+    try:
+        block = _JSON.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        # A foreign object that only its own text can say.
+        return data
     changes = _hidden_meta(entry.seq, views)
     if changes:
         block["meta"] = cast(dict[str, object], block.get("meta") or {}) | changes

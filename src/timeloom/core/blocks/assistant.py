@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from timeloom.core.blocks.block import Block, need_positive
+from timeloom.core.blocks.block import Block, need_positive, need_sids
 from timeloom.core.ids import TurnId
 from timeloom.core.payload import Text
 
@@ -19,6 +19,7 @@ class Completion(Block, tag="assistant.completion", frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         need_positive(self.n, "n")
+        need_sids(self.sources_used)
 
     def path(self, turn: TurnId) -> str:
         return f"ar:{turn}.assistant.completion.{self.n}"

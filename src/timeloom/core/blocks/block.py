@@ -1,13 +1,19 @@
 """The shape all blocks share: a frozen value with an author, a MIME type and, for most, a logical path."""
 
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, IdError, MessageId, TurnId, call_id, message_id
-from timeloom.core.paths import PathError, parse
+from timeloom.core.paths import MAX_SID, PathError, parse
+
+MAX_NUMBER: Final = 999_999_999
+"""Largest round or ordinal: nine digits, as many as a path takes."""
+
+MAX_COUNT: Final = 2**53 - 1
+"""Largest seq, size or count: what every JSON reader takes exactly."""
 
 
 class BlockError(CodedError):
@@ -54,9 +60,20 @@ def need_text(value: object, field: str) -> None:
 
 
 def need_positive(value: int, field: str) -> None:
-    """Refuses numbers below one: rounds, ordinals and versions count from one."""
-    if value < 1:
-        raise BlockError(f"{field} counts from 1, got {value}")
+    """Refuses numbers that no round, ordinal or version has."""
+    need_count(value, field, least=1, most=MAX_NUMBER)
+
+
+def need_count(value: int, field: str, *, least: int = 0, most: int = MAX_COUNT) -> None:
+    """Refuses numbers outside of the bounds."""
+    if not least <= value <= most:
+        raise BlockError(f"{field} is between {least} and {most}, got {value if abs(value) < 10**20 else 'another'}")
+
+
+def need_sids(sids: tuple[int, ...]) -> None:
+    """Refuses what no source can have as its id."""
+    for sid in sids:
+        need_count(sid, "a source id", least=1, most=MAX_SID)
 
 
 @lru_cache(maxsize=4096)

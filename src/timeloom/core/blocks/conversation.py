@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
-from timeloom.core.blocks.block import Block, BlockError, need_positive, need_text
+from timeloom.core.blocks.block import Block, BlockError, need_count, need_positive, need_text
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import PathError, select
 from timeloom.core.payload import Text
@@ -16,6 +16,9 @@ class ForkPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     conversation_id: ConversationId
     seq: int
+
+    def __post_init__(self) -> None:
+        need_count(self.seq, "seq", least=1)
 
 
 class ConversationStarted(Block, tag="conv.header", frozen=True, kw_only=True):
@@ -97,8 +100,8 @@ class RangeSummary(Block, tag="conv.range.summary", frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         need_text(self.text, "text")
         need_positive(self.n, "n")
-        if not 0 <= self.first_seq <= self.last_seq:
-            raise BlockError(f"0 <= first_seq <= last_seq expected, got {self.first_seq} and {self.last_seq}")
+        need_count(self.last_seq, "last_seq")
+        need_count(self.first_seq, "first_seq", most=self.last_seq)
         if not self.covered_turn_ids and not self.last_seq:
             raise BlockError("a summary covers turns or a range of seqs, got neither")
 

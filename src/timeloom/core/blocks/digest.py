@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from timeloom.core.blocks.block import BlockError
+from timeloom.core.blocks.block import BlockError, need_count, need_sids
 from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId
 
@@ -41,6 +41,11 @@ class Digest(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=
     write_warning: str = ""
     error: ToolError | None = None
 
+    def __post_init__(self) -> None:
+        need_sids(self.sources_used)
+        need_count(self.tokens or 0, "tokens")
+        need_count(self.size_bytes or 0, "size_bytes")
+
 
 class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a prompt shows a content, decided once when it was appended: whole, or as the text kept here.
@@ -53,6 +58,7 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     text: str = ""
 
     def __post_init__(self) -> None:
+        need_count(self.tokens, "tokens")
         if (self.how == "whole") == bool(self.text):
             raise BlockError("a preview or stub has its text, and what is shown whole has none")
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
-from timeloom.core.blocks.block import Block, BlockError, need_path, need_text
+from timeloom.core.blocks.block import Block, BlockError, need_count, need_path, need_text
 
 
 class Hidden(Block, tag="react.hidden", frozen=True, kw_only=True):
@@ -27,8 +27,8 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.first_seq <= self.last_seq:
-            raise BlockError(f"1 <= first_seq <= last_seq expected, got {self.first_seq} and {self.last_seq}")
+        need_count(self.last_seq, "last_seq", least=1)
+        need_count(self.first_seq, "first_seq", least=1, most=self.last_seq)
 
 
 class Pruned(Block, tag="react.pruned", frozen=True, kw_only=True):

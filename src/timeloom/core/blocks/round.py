@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from timeloom.core.blocks.block import Block, BlockError, need_call, need_positive, need_text
+from timeloom.core.blocks.block import Block, need_call, need_count, need_positive, need_text
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.payload import Text
 
@@ -22,9 +22,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     cost_nano_usd: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.input_tokens, self.cache_read_tokens, self.cache_write_tokens, self.output_tokens)
-        if min(*counts, self.cost_nano_usd) < 0:
-            raise BlockError("usage counts from 0, got a negative number")
+        for name in self.__struct_fields__:
+            need_count(getattr(self, name), name)
 
 
 class RoundStarted(Block, tag="react.round.start", frozen=True, kw_only=True):

@@ -23,7 +23,9 @@ class Version(msgspec.Struct, gc=False):
 class Artifact(msgspec.Struct, gc=False):
     """An artifact's versions, oldest first, and what its newest metadata says of it."""
 
-    versions: list[Version]
+    versions: list[Version] = []
+    by_call: dict[str, int] = {}
+    """The place among the versions of what each call left."""
     digest: Digest | None = None
 
     @property
@@ -41,7 +43,7 @@ class ArtifactsView(msgspec.Struct):
     """Every artifact by its logical path, in the order they were first heard of; hidden or not."""
 
     artifacts: dict[str, Artifact] = {}
-    reading_calls: dict[CallId, bool] = {}
+    reading_calls: dict[str, bool] = {}
     edit_seqs: dict[int, bool] = {}
     """The metadata entries of every version but the first of its artifact."""
 
@@ -50,38 +52,47 @@ class ArtifactsView(msgspec.Struct):
         match entry.block:
             case ToolCall(tool_id=tool_id, tool_call_id=call_id):
                 if tool_id in READING_TOOLS:
-                    self.reading_calls[call_id] = True
+                    self.reading_calls[_key(entry, call_id)] = True
             case ResultDigest(tool_call_id=call_id, digest=digest):
-                self._add_digest(entry.seq, call_id, digest)
+                self._add_digest(entry, call_id, digest)
             case AttachmentMeta(digest=digest):
-                self._add_digest(entry.seq, None, digest)
+                self._add_digest(entry, None, digest)
             case ResultContent(tool_call_id=call_id, artifact_path=path):
-                self._add_content(entry.seq, call_id, path)
+                self._add_content(entry, call_id, path)
             case Attachment(artifact_path=path):
-                self._add_content(entry.seq, None, path)
+                self._add_content(entry, None, path)
             case _:
                 pass
 
-    def _add_digest(self, seq: int, call_id: CallId | None, digest: Digest) -> None:
-        if self._is_reading(call_id, digest.artifact_path):
+    def _add_digest(self, entry: Entry, call_id: CallId | None, digest: Digest) -> None:
+        version = self._version(entry, digest.artifact_path, call_id)
+        if version is None:
             return
-        self._version(digest.artifact_path, call_id).digest_seq = seq
+        version.digest_seq = entry.seq
         artifact = self.artifacts[digest.artifact_path]
-        artifact.digest = digest
-        if artifact.edited:
-            self.edit_seqs[seq] = True
+        if version is artifact.latest:
+            artifact.digest = digest
+        if version is not artifact.versions[0]:
+            self.edit_seqs[entry.seq] = True
 
-    def _add_content(self, seq: int, call_id: CallId | None, path: str) -> None:
-        if not self._is_reading(call_id, path):
-            self._version(path, call_id).content_seqs.append(seq)
+    def _add_content(self, entry: Entry, call_id: CallId | None, path: str) -> None:
+        version = self._version(entry, path, call_id)
+        if version is not None:
+            version.content_seqs.append(entry.seq)
 
-    def _is_reading(self, call_id: CallId | None, path: str) -> bool:
-        return call_id in self.reading_calls and path in self.artifacts
-
-    def _version(self, path: str, call_id: CallId | None) -> Version:
+    def _version(self, entry: Entry, path: str, call_id: CallId | None) -> Version | None:
+        """The version to which the call's blocks at that path belong; none where the call only shows it again."""
+        key = _key(entry, call_id)
         artifact = self.artifacts.get(path)
         if artifact is None:
-            artifact = self.artifacts[path] = Artifact([Version(call_id)])
-        elif artifact.latest.tool_call_id != call_id:
+            artifact = self.artifacts[path] = Artifact()
+        elif key not in artifact.by_call and key in self.reading_calls:
+            return None
+        place = artifact.by_call.setdefault(key, len(artifact.versions))
+        if place == len(artifact.versions):
             artifact.versions.append(Version(call_id))
-        return artifact.latest
+        return artifact.versions[place]
+
+
+def _key(entry: Entry, call_id: CallId | None) -> str:
+    return f"{entry.turn_id}.{call_id or ''}"

@@ -1,12 +1,15 @@
 """What was spent: model calls, tokens, money, rounds and tool calls, in all and per turn."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from timeloom.core.blocks import ModelAnswered, RoundStarted, ToolCall
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry
+
+MAX_SUM: Final = 2**63 - 1
+"""Where sums stop growing."""
 
 
 class Spend(msgspec.Struct, gc=False):
@@ -26,11 +29,11 @@ class Spend(msgspec.Struct, gc=False):
         match block:
             case ModelAnswered(usage=usage):
                 self.model_calls += 1
-                self.input_tokens += usage.input_tokens
-                self.cache_read_tokens += usage.cache_read_tokens
-                self.cache_write_tokens += usage.cache_write_tokens
-                self.output_tokens += usage.output_tokens
-                self.cost_nano_usd += usage.cost_nano_usd
+                self.input_tokens = _sum(self.input_tokens, usage.input_tokens)
+                self.cache_read_tokens = _sum(self.cache_read_tokens, usage.cache_read_tokens)
+                self.cache_write_tokens = _sum(self.cache_write_tokens, usage.cache_write_tokens)
+                self.output_tokens = _sum(self.output_tokens, usage.output_tokens)
+                self.cost_nano_usd = _sum(self.cost_nano_usd, usage.cost_nano_usd)
             case ToolCall():
                 self.tool_calls += 1
             case RoundStarted():
@@ -55,3 +58,8 @@ class SpendView(msgspec.Struct):
         self.by_turn.setdefault(entry.turn_id, Spend()).add(block)
         if isinstance(block, ModelAnswered):
             self.by_model.setdefault(block.model, Spend()).add(block)
+
+
+def _sum(spent: int, more: int) -> int:
+    # Providers can report anything; a snapshot takes 64 bits.
+    return min(spent + more, MAX_SUM)

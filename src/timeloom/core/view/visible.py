@@ -1,6 +1,6 @@
 """What is in sight: the entries left after hiding, pruning and summing up, and what stands for the others."""
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
 from typing import Literal
 
 import msgspec
@@ -24,38 +24,56 @@ class VisibleView(msgspec.Struct):
     """The entries in sight, in the order of the timeline, each as itself (None) or with what stands in its place."""
 
     shown: dict[int, Stand | None] = {}
+    order: list[int] = []
+    """The keys of `shown`, so that a range is found without walking."""
+
     gone: dict[int, int] = {}
     """Each entry that is out of sight or stood for, with the newest entry that took it out."""
 
     at_path: dict[str, list[int]] = {}
     at_alias: dict[str, int] = {}
     in_turn: dict[TurnId, list[int]] = {}
+    summaries: dict[str, tuple[int, int]] = {}
+    """Each path of a summary that stands for others, with its own seq and the place where it stands."""
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry; the cost follows what it puts in or takes out of sight."""
         match entry.block:
             case Hidden(target=target, replacement=text):
-                self._replace(self._at(target), Stand("hidden", entry.seq, text))
+                self._replace(self._at(target), Stand("hidden", entry.seq, text), entry.seq)
             case Pruned(cuts=cuts):
                 for cut in cuts:
                     stand = Stand("pruned", entry.seq, cut.text) if cut.text else None
-                    self._replace(self._between(cut.first_seq, min(cut.last_seq, entry.seq - 1)), stand, entry.seq)
+                    self._replace(self._between(cut.first_seq, cut.last_seq), stand, entry.seq)
             case RangeSummary() as summary:
-                covered = self._covered(summary, entry.seq)
-                if not self._replace(covered, Stand("summary", entry.seq)):
-                    self._show(entry)
+                self._sum_up(entry, self._covered(summary))
             case _:
                 self._show(entry)
 
     def _show(self, entry: Entry) -> None:
         self.shown[entry.seq] = None
+        self.order.append(entry.seq)
         if path := entry.path:
             self.at_path.setdefault(path, []).append(entry.seq)
         if alias := entry.alias:
             self.at_alias[alias] = entry.seq
         self.in_turn.setdefault(entry.turn_id, []).append(entry.seq)
 
+    def _sum_up(self, entry: Entry, covered: list[int]) -> None:
+        if not covered:
+            self._show(entry)
+            self.at_path[entry.path] = [entry.seq]
+            self.summaries.pop(entry.path, None)
+            self.summaries.pop(entry.alias, None)
+            return
+        self._replace(covered, Stand("summary", entry.seq), entry.seq)
+        self.summaries[entry.path] = self.summaries[entry.alias] = (entry.seq, covered[0])
+
     def _at(self, path: str) -> list[int]:
+        if path in self.summaries:
+            by, place = self.summaries[path]
+            stand = self.shown.get(place)
+            return [place] if stand and stand.by == by else []
         seqs = [self.at_alias[path]] if path in self.at_alias else self.at_path.pop(path, [])
         here = [seq for seq in seqs if self._can_be_hidden(seq)]
         if here:
@@ -69,27 +87,34 @@ class VisibleView(msgspec.Struct):
         return stand is None or stand.kind == "hidden"
 
     def _between(self, first: int, last: int) -> list[int]:
-        if last - first < len(self.shown):
-            return [seq for seq in range(first, last + 1) if seq in self.shown]
-        return [seq for seq in self.shown if first <= seq <= last]
+        return self.order[bisect_left(self.order, first) : bisect_right(self.order, last)]
 
-    def _covered(self, summary: RangeSummary, seq: int) -> list[int]:
+    def _covered(self, summary: RangeSummary) -> list[int]:
         if summary.last_seq:
-            return self._between(max(1, summary.first_seq), min(summary.last_seq, seq - 1))
+            return self._between(summary.first_seq, summary.last_seq)
         covered: list[int] = []
         for turn in dict.fromkeys(summary.covered_turn_ids):
             here = self.in_turn[turn] = [seq for seq in self.in_turn.get(turn, ()) if seq in self.shown]
             covered += here
         return sorted(covered)
 
-    def _replace(self, seqs: Iterable[int], stand: Stand | None, by: int = 0) -> bool:
-        """Takes the entries out of sight and puts the stand where the first was; says whether there were any."""
-        first = 0
+    def _replace(self, seqs: list[int], stand: Stand | None, by: int) -> None:
+        """Takes the entries out of sight and puts the stand, if there is one, where the first was."""
         for seq in seqs:
-            self.gone[seq] = stand.by if stand else by
-            if not first and stand:
-                self.shown[seq] = stand
-            else:
-                del self.shown[seq]
-            first = first or seq
-        return bool(first)
+            self.gone[seq] = by
+        leaving = seqs[1:] if stand else seqs
+        if stand and seqs:
+            self.shown[seqs[0]] = stand
+        for seq in leaving:
+            del self.shown[seq]
+        self._forget_order(leaving)
+
+    def _forget_order(self, seqs: list[int]) -> None:
+        if not seqs:
+            return
+        first = bisect_left(self.order, seqs[0])
+        if self.order[first : first + len(seqs)] == seqs:
+            del self.order[first : first + len(seqs)]
+            return
+        for seq in seqs:
+            del self.order[bisect_left(self.order, seq)]
