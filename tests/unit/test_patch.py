@@ -157,10 +157,19 @@ def test_a_file_without_line_endings_takes_those_of_the_patch() -> None:
         ("a\r\nb", " a\n-b\n\\ No newline at end of file\n+c\n", "a\r\nc\r\n"),
         ("a\nb", " a\r\n-b\r\n\\ No newline at end of file\r\n+c\r\n\\ No newline at end of file\r\n", "a\nc"),
         ("b", "-b\n+c\n", "c"),
+        ("a\r\nb\r\n", " a\r\n-b\r\n+c\r\n\\ No newline at end of file\r\n", "a\r\nc"),
+        ("a\r\nb\r\n", " a\r\n-b\r\n+c\r\n\\ No newline at end of file", "a\r\nc\r"),
+        ("a\r\nb\r\n", " a\r\n-b\r\n+c\r\n\\ No newline at end of file\n", "a\r\nc\r"),
+        ("b", "-b\r\n\\ No newline at end of file\r\n+c\r\n\\ No newline at end of file\r\n", "c"),
     ],
 )
 def test_the_final_newline_is_as_the_patch_says_or_as_it_was(before: str, body: str, after: str) -> None:
     assert apply_patch(before, f"{HEAD}@@\n{body}") == after
+
+
+def test_a_patch_in_crlf_may_end_with_the_mark_of_a_missing_newline() -> None:
+    patch = "@@ -1,2 +1,2 @@\r\n a\r\n-b\r\n+c\r\n\\ No newline at end of file"
+    assert apply_patch("a\r\nb\r\n", patch) == "a\r\nc"
 
 
 def test_lines_end_at_line_feeds_only() -> None:
@@ -220,7 +229,7 @@ def test_a_deleted_file_is_told_from_an_emptied_one() -> None:
         "-1\n+2\n+ 3\n",
         "-r one.txt\n-r two.txt\n",
         "@@class_variable = 1\n",
-        "```python\nprint()\n```\n",
+        "```python\nprint()\n```\ntext\n",
         "```\n",
         "*** bold ***\n",
         "3c3\nis a chord\n",

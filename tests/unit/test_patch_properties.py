@@ -1,6 +1,9 @@
 """Properties of patches: a diff of two texts makes the second of the first, and nothing is applied by guess."""
 
 import difflib
+import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -34,9 +37,66 @@ def diff(before: str, after: str, context: int = 3) -> str:
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in marked)
 
 
+def lf_only(text: str) -> str:
+    return text.replace("\r", "")
+
+
+def crlf(text: str) -> str:
+    return text.replace("\n", "\r\n")
+
+
+def indented(lead: str, text: str) -> str:
+    return "".join(lead + line for line in split(text))
+
+
 @given(before=texts | any_texts, after=texts | any_texts, context=st.integers(1, 5))
 def test_the_diff_of_two_texts_makes_the_second_of_the_first(before: str, after: str, context: int) -> None:
     assert apply_patch(before, diff(before, after, context)) == after
+
+
+@given(before=texts.map(lf_only), after=texts.map(lf_only), context=st.integers(1, 5))
+def test_a_diff_in_crlf_of_texts_in_crlf_is_exact(before: str, after: str, context: int) -> None:
+    assert apply_patch(crlf(before), crlf(diff(before, after, context))) == crlf(after)
+    assert apply_patch(crlf(before), crlf(diff(before, after, context)).removesuffix("\r\n")) == crlf(after)
+
+
+WRAPPERS: list[Callable[[str], str]] = [
+    lambda patch: f"```diff\n{patch}```\n",
+    lambda patch: f"Here is the change:\n\n```\n{patch}```\nIt is done.\n",
+    lambda patch: f"# The change\n\n{patch}",
+    lambda patch: f"```python\nx\n```\n{patch}",
+    lambda patch: f"\ufeff{patch}",
+    lambda patch: f"Change:\n{indented('    ', patch)}",
+    lambda patch: f"Change:\n{indented('> ', patch)}",
+    partial(indented, " "),
+    partial(indented, "    "),
+    partial(indented, "> "),
+    lambda patch: patch.partition("\n")[2],
+    lambda patch: "Change:\n" + patch.split("\n", 2)[2],
+    lambda patch: re.sub(r"^@@ .*", "@@", patch, flags=re.MULTILINE),
+    lambda patch: "x.py\n" + re.sub(r"^@@ .*", "@@ ... @@", patch.split("\n", 2)[2], flags=re.MULTILINE),
+]
+
+
+@given(before=texts, after=texts, wrap=st.sampled_from(WRAPPERS))
+def test_a_diff_that_is_wrapped_or_shortened_gives_the_right_text_or_none(
+    before: str, after: str, wrap: Callable[[str], str]
+) -> None:
+    if not (patch := diff(before, after)):
+        return
+    try:
+        result = plan_patch(before, wrap(patch))
+    except PatchError:
+        return
+    assert (result.after or "") == after
+
+
+@given(before=distinct_texts, after=distinct_texts, lead=st.sampled_from(["", "Change:\n", "```\n", "> ", "    "]))
+def test_the_lines_of_a_hunk_alone_are_never_content(before: str, after: str, lead: str) -> None:
+    body = "".join(line for line in split(diff(before, after)) if not line.startswith(("---", "+++", "@@")))
+    if body:
+        with pytest.raises(PatchError):
+            apply_patch(before, indented(lead, body) if lead.isspace() or lead == "> " else lead + body)
 
 
 @given(before=texts, data=st.data())

@@ -45,7 +45,10 @@ def refused(before: str | None, patch: str) -> tuple[str, str]:
         ("diff --git a/f b/g\nsimilarity index 100%\nrename from f\nrename to g\n", "has no hunks"),
         ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", "has no hunks"),
         ("```diff\n" + HEAD + "@@ -1 +1 @@\n-line 1\n+x\n", "not closed"),
-        ("```diff\n@@ -1 +1 @@\n-line 1\n+x\n```\n@@ -2 +2 @@\n-line 2\n+y\n", "after the fence closed at line 5"),
+        (
+            "```diff\n@@ -1 +1 @@\n-line 1\n+x\n```\n@@ -2 +2 @@\n-line 2\n+y\n",
+            "line 6 of the patch stands outside of a fence",
+        ),
         ("Look:\n" + HEAD + "@@ -1 +1 @@\n-line 1\n+x\nThat is all.\n", "'That is all.'"),
         ("*** Begin Patch\n*** Update File: f\n@@\n-line 1\n+x\n*** End Patch\n", "an apply_patch envelope"),
         ("*** a/f\n--- b/f\n***************\n*** 1,2 ****\n", "a context diff"),

@@ -6,46 +6,72 @@ tell a removed `-- x` above an added `++ y` from the header of another file.
 """
 
 import re
+from collections.abc import Iterable
 
 from msgspec import structs
 
-from timeloom.core.patch.form import NUMBERED_HUNK, is_file_header, refuse_line
+from timeloom.core.patch.form import Span
 from timeloom.core.patch.model import MAX_HUNKS, BodyLine, FileDiff, Hunk, PatchError
 from timeloom.core.patch.numbers import has_prefix, numbered_hunk
-
-_HEADER = re.compile(
-    r"(diff |Index: |index |old mode |new mode |new file mode |deleted file mode |similarity index "
-    r"|dissimilarity index |rename from |rename to |copy from |copy to |={10,}|---(?: |$)|\+\+\+(?: |$))"
+from timeloom.core.patch.syntax import (
+    HEADER,
+    NUMBERED_HUNK,
+    is_file_header,
+    is_hunk_header,
+    refuse_line,
+    skip_blank,
+    tag_of,
 )
+
 _SIGNATURE_VERSION = re.compile(r"\d{1,4}\.\d{1,4}[\w.\- ()]{0,40}\s*")
 _BODY = "a line that starts with ' ', '+', '-' or '@@'"
 
 
-def read_files(lines: list[str], start: int, stop: int) -> tuple[FileDiff, ...]:
-    """The files that these lines of a patch change."""
+def read_files(lines: list[str], spans: Iterable[Span]) -> tuple[FileDiff, ...]:
+    """The files that these parts of a patch change; parts that follow each other and name one file are joined."""
     files: list[FileDiff] = []
-    at = _skip_blank(lines, start, stop)
-    while at < stop and not _is_signature(lines, at, stop):
-        file, after = _read_file(lines, at, stop)
-        if after == at:
-            raise _misplaced(lines, at)
-        files.append(file)
-        at = _skip_blank(lines, after, stop)
+    for span in spans:
+        at = skip_blank(lines, span.start, span.stop)
+        while at < span.stop and not _is_signature(lines, at, span.stop):
+            file, after = _read_file(lines, at, span)
+            if after == at:
+                raise _misplaced(lines, at)
+            if files and _is_continued(files[-1], file):
+                file = _joined(files.pop(), file)
+            files.append(file)
+            at = skip_blank(lines, after, span.stop)
     return tuple(files)
 
 
-def _read_file(lines: list[str], at: int, stop: int) -> tuple[FileDiff, int]:
-    header_line = at
+def _is_continued(file: FileDiff, following: FileDiff) -> bool:
+    if file.creates or file.deletes or following.creates or following.deletes:
+        return False
+    names = (following.old_path, following.new_path)
+    return names in ((None, None), (file.old_path, file.new_path))
+
+
+def _joined(file: FileDiff, following: FileDiff) -> FileDiff:
+    count = len(file.hunks)
+    _check_count(count + len(following.hunks))
+    added = (structs.replace(hunk, number=count + hunk.number) for hunk in following.hunks)
+    return structs.replace(file, hunks=(*file.hunks, *added))
+
+
+def _check_count(hunks: int) -> None:
+    if hunks > MAX_HUNKS:
+        raise PatchError("patch_too_large", f"the patch has more than {MAX_HUNKS} hunks for one file")
+
+
+def _read_file(lines: list[str], at: int, span: Span) -> tuple[FileDiff, int]:
+    header_line, stop = at, span.stop
     names, at = _read_header(lines, at, stop)
     hunks: list[Hunk] = []
-    while (at := _skip_blank(lines, at, stop)) < stop:
-        headed = lines[at].startswith("@@")
-        if not headed and (hunks or "+++" not in names or _tag(lines[at]) is None or is_file_header(lines, at)):
+    while (at := skip_blank(lines, at, stop)) < stop:
+        if not lines[at].startswith("@@") and (hunks or not _starts_headless(lines, at, names, span)):
             break
         hunk, at = _read_hunk(lines, at, stop, len(hunks) + 1)
         hunks.append(hunk)
-        if len(hunks) > MAX_HUNKS:
-            raise PatchError("patch_too_large", f"the patch has more than {MAX_HUNKS} hunks for one file")
+        _check_count(len(hunks))
     file = _file_of(names, tuple(hunks))
     if names and not hunks and not file.creates and not file.deletes:
         found = "ends there" if at >= stop else f"goes on with {lines[at][:40]!r}"
@@ -55,11 +81,20 @@ def _read_file(lines: list[str], at: int, stop: int) -> tuple[FileDiff, int]:
     return file, at
 
 
+def _starts_headless(lines: list[str], at: int, names: dict[str, str], span: Span) -> bool:
+    """Whether a hunk without its @@ line may start here: below a new name, or in a fence that says diff.
+
+    In such a fence an old name alone is none: `--- x` could be the removed line `-- x`.
+    """
+    allowed = "+++" in names or (span.headless and not names)
+    return allowed and tag_of(lines[at]) is not None and not is_file_header(lines, at)
+
+
 def _read_header(lines: list[str], at: int, stop: int) -> tuple[dict[str, str], int]:
     names: dict[str, str] = {}
     while at < stop and "+++" not in names:
         line = lines[at].rstrip("\r")
-        found = _HEADER.match(line)
+        found = HEADER.match(line)
         if found is None or found[1].strip() in names:
             break
         names[found[1].strip()] = line[found.end() :]
@@ -84,7 +119,7 @@ def _read_hunk(lines: list[str], at: int, stop: int, number: int) -> tuple[Hunk,
     patch_line = at + 1
     found = NUMBERED_HUNK.match(lines[at])
     headed = lines[at].startswith("@@")
-    if headed and not found and lines[at].rstrip() != "@@" and not lines[at].startswith("@@ "):
+    if headed and not is_hunk_header(lines[at]):
         raise refuse_line(lines, at, "a hunk header such as '@@ -1,3 +1,4 @@'")
     at += headed
     counts = (int(found[2] or 1), int(found[4] or 1)) if found else None
@@ -110,7 +145,7 @@ def _counted_end(lines: list[str], at: int, stop: int, counts: tuple[int, int]) 
     """Where the hunk ends by its header's counts; None if they do not hold."""
     old, new = counts
     while at < stop and (old > 0 or new > 0):
-        tag = _tag(lines[at])
+        tag = tag_of(lines[at])
         if tag is None:
             return None
         old -= tag in (" ", "-")
@@ -118,15 +153,15 @@ def _counted_end(lines: list[str], at: int, stop: int, counts: tuple[int, int]) 
         at += 1
     if (old, new) != (0, 0) or counts == (0, 0):
         return None
-    if at < stop and _tag(lines[at]) == "\\":
+    if at < stop and tag_of(lines[at]) == "\\":
         at += 1
-    return at if _may_follow(lines, _skip_blank(lines, at, stop), stop) else None
+    return at if _may_follow(lines, skip_blank(lines, at, stop), stop) else None
 
 
 def _marked_end(lines: list[str], at: int, stop: int) -> int:
     """Where the lines with marks end; empty lines at the end may be anything, and as context they are not missed."""
     start = at
-    while at < stop and _tag(lines[at]) is not None:
+    while at < stop and tag_of(lines[at]) is not None:
         if is_file_header(lines, at) and "".join(lines[at + 2 : at + 3]).startswith("@@"):
             break
         at += 1
@@ -145,14 +180,14 @@ def _is_signature(lines: list[str], at: int, stop: int) -> bool:
     """Whether a mailed patch ends here: `-- ` above a version, which could not be a line of a hunk."""
     if lines[at].rstrip("\r") != "-- " or at + 1 >= stop or not _SIGNATURE_VERSION.fullmatch(lines[at + 1]):
         return False
-    return _skip_blank(lines, at + 2, stop) == stop
+    return skip_blank(lines, at + 2, stop) == stop
 
 
 def _body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
     body: list[BodyLine] = []
     for index in range(at, end):
         line = lines[index]
-        match _tag(line):
+        match tag_of(line):
             case "\\":
                 _mark_unended(body, lines, index)
             case "+":
@@ -167,9 +202,11 @@ def _body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
 
 
 def _mark_unended(body: list[BodyLine], lines: list[str], index: int) -> None:
+    """Take the newline from the last line, and its carriage return if that is how the patch itself ends its lines."""
     if not body or not body[-1].newline:
         raise refuse_line(lines, index, "the line that has no newline above it")
-    body[-1] = structs.replace(body[-1], newline=False)
+    text = body[-1].text.removesuffix("\r") if lines[index].endswith("\r") else body[-1].text
+    body[-1] = structs.replace(body[-1], text=text, newline=False)
 
 
 def _check_marks(body: list[BodyLine], at: int) -> None:
@@ -179,22 +216,6 @@ def _check_marks(body: list[BodyLine], at: int) -> None:
         if not all(line.newline for line in side[:-1]):
             where = f"in the hunk whose lines start at line {at + 1} of the patch"
             raise PatchError("patch_malformed", f"'\\ No newline at end of file' stands above further lines {where}")
-
-
-def _tag(line: str) -> str | None:
-    """The mark of a line in a hunk; an empty line, or one led by a tab, is context that lost its space."""
-    if line.startswith("\\ "):
-        return "\\"
-    mark = line[:1]
-    if mark in ("", "\t") or line == "\r":
-        return " "
-    return mark if mark in " +-" else None
-
-
-def _skip_blank(lines: list[str], at: int, stop: int) -> int:
-    while at < stop and not lines[at].strip():
-        at += 1
-    return at
 
 
 def _misplaced(lines: list[str], at: int) -> PatchError:

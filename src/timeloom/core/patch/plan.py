@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from timeloom.core.patch.form import diff_span, split_patch
+from timeloom.core.patch.form import Located, locate
 from timeloom.core.patch.model import (
     MAX_FILE_CHARS,
     MAX_FILE_LINES,
@@ -15,11 +15,14 @@ from timeloom.core.patch.model import (
     PatchResult,
     shown,
 )
+from timeloom.core.patch.notation import WRITE_HINT
 from timeloom.core.patch.numbers import refuse_numbered_addition, refuse_numbered_text
 from timeloom.core.patch.parse import read_files
 from timeloom.core.patch.place import line_key, place_hunks
 from timeloom.core.patch.splice import compare_endings, splice
+from timeloom.core.patch.whole import refuse_partial_text
 
+_MARK = "\ufeff"
 _AROUND = 3
 """Lines above and below a hunk that are looked at for numbers of their own, as many as diffs show."""
 
@@ -31,28 +34,25 @@ def apply_patch(before: str, patch: str) -> str:
 
 def plan_patch(before: str | None, patch: str) -> PatchResult:
     """What the patch makes of the file, or of no file if `before` is None."""
-    files = read_patch(before, patch)
-    if files is None:
-        if not patch and before is None:
-            raise PatchError("patch_malformed", "the patch is empty and there is no file, expected the new file's text")
-        if not patch:
-            return PatchResult("unchanged", before)
-        refuse_numbered_text(before or "", patch)
-        return PatchResult("created" if before is None else "replaced", patch)
-    if len(files) != 1:
-        names = ", ".join(shown(file.new_path or file.old_path or "a file without a name") for file in files[:5])
-        raise PatchError("patch_several_files", f"the patch changes {len(files)} files ({names}), expected one")
-    return plan_diff(before, files[0])
+    located = _located(before, patch)
+    if located is None:
+        return _plan_text(before, patch)
+    try:
+        files = read_files(located.lines, located.spans)
+        if len(files) != 1:
+            names = ", ".join(shown(file.new_path or file.old_path or "a file without a name") for file in files[:5])
+            raise PatchError("patch_several_files", f"the patch changes {len(files)} files ({names}), expected one")
+        return plan_diff(before, files[0])
+    except PatchError as error:
+        if not located.below_text:
+            raise
+        raise PatchError(error.code, f"{error}; {WRITE_HINT}") from None
 
 
 def read_patch(before: str | None, patch: str) -> tuple[FileDiff, ...] | None:
     """The files that the patch changes; None if it is no diff but the new text of the file."""
-    _check_sizes(before or "", patch)
-    if not patch:
-        return None
-    lines = split_patch(patch)
-    span = diff_span(before or "", lines)
-    return None if span is None else read_files(lines, *span)
+    located = _located(before, patch)
+    return None if located is None else read_files(located.lines, located.spans)
 
 
 def plan_diff(before: str | None, diff: FileDiff) -> PatchResult:
@@ -62,7 +62,8 @@ def plan_diff(before: str | None, diff: FileDiff) -> PatchResult:
         raise PatchError("patch_no_match", f"the patch creates a file, but the file has {len(_lines(before))} lines")
     if not before:
         return _plan_new(before, diff)
-    file = _lines(before)
+    mark = _unnamed_mark(before, diff)
+    file = _lines(before.removeprefix(mark))
     endings = compare_endings(file, diff.hunks)
     keys = [line_key(raw.removesuffix("\n"), loose=endings.loose) for raw in file]
     places = place_hunks(keys, diff.hunks, ended=before.endswith("\n"), loose=endings.loose)
@@ -73,7 +74,23 @@ def plan_diff(before: str | None, diff: FileDiff) -> PatchResult:
         if after:
             raise PatchError("patch_no_match", f"the patch deletes the file, but {len(_lines(after))} lines would stay")
         return PatchResult("deleted", None, placed)
-    return PatchResult("patched", after, placed)
+    return PatchResult("patched", mark + after if after else "", placed)
+
+
+def _located(before: str | None, patch: str) -> Located | None:
+    _check_sizes(before or "", patch)
+    return locate(before or "", patch) if patch else None
+
+
+def _plan_text(before: str | None, text: str) -> PatchResult:
+    """The plan for a patch that is a whole new text."""
+    if not text and before is None:
+        raise PatchError("patch_malformed", "the patch is empty and there is no file, expected the new file's text")
+    if not text:
+        return PatchResult("unchanged", before)
+    refuse_numbered_text(before or "", text)
+    refuse_partial_text(before or "", text)
+    return PatchResult("created" if before is None else "replaced", text)
 
 
 def _check_sizes(before: str, patch: str) -> None:
@@ -109,6 +126,12 @@ def _without_context(hunk: Hunk) -> Hunk:
         message = f"hunk {hunk.number} (line {hunk.patch_line} of the patch) expects lines of a file that has none"
         raise PatchError("patch_no_match", message)
     return structs.replace(hunk, lines=tuple(structs.replace(line, tag="+") for line in hunk.lines))
+
+
+def _unnamed_mark(before: str, diff: FileDiff) -> str:
+    """The file's byte order mark, unless the diff has one too: what is not seen is kept, as line endings are."""
+    named = any(line.text.startswith(_MARK) for hunk in diff.hunks for line in hunk.lines)
+    return _MARK if before.startswith(_MARK) and not named else ""
 
 
 def _refuse_numbers(file: Sequence[str], hunk: Hunk, old_at: int, new_at: int) -> None:
