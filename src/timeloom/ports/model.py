@@ -1,7 +1,7 @@
 """The model port: a prompt goes out, text comes back in pieces."""
 
-from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from collections.abc import AsyncGenerator
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -10,9 +10,23 @@ from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 
 ErrorKind = Literal[
-    "overloaded", "rate_limited", "context_too_long", "timeout", "cut", "refused", "unauthorized", "invalid"
+    "overloaded",
+    "rate_limited",
+    "unreachable",
+    "timeout",
+    "cut",
+    "context_too_long",
+    "refused",
+    "unauthorized",
+    "invalid",
 ]
-"""Why a model did not answer. The first two are worth another try, `context_too_long` a smaller one."""
+"""Why a model did not answer, or not to the end."""
+
+RETRYABLE: Final[frozenset[ErrorKind]] = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
+"""Kinds that may pass when the same request is sent again; for `context_too_long` only a smaller one may."""
+
+StopReason = Literal["end", "max_tokens", "stop_sequence", "other"]
+"""Why a reply ended: the model was done, it may not write more, it met a stop sequence, or none of these."""
 
 
 class TextSegment(msgspec.Struct, frozen=True, tag="text"):
@@ -34,7 +48,7 @@ Segment = TextSegment | DataSegment
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is asked: the system text, then one user message of these segments.
+    """What a model is asked: the system text, then one user message of these segments, one after another.
 
     `number` counts the outcomes of this purpose that the conversation has recorded, from 0: a request that is sent
     again after a crash has the same number. `opening` is the conversation's first user message.
@@ -64,11 +78,17 @@ class ThinkingPiece(msgspec.Struct, frozen=True, tag="thinking"):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """The last event of a reply that came to its end."""
+    """The last event of a reply that came to its end; `model` is the id that the service says has answered.
 
-    stop_reason: str
+    Where the service reported no usage, `usage` is empty and `usage_reported` false; where nobody knows the price,
+    the cost is 0 and `priced` false.
+    """
+
+    stop_reason: StopReason
     usage: Usage
     model: str = ""
+    usage_reported: bool = True
+    priced: bool = True
 
 
 ModelEvent = TextPiece | ThinkingPiece | Finished
@@ -85,6 +105,11 @@ class ModelError(CodedError):
         self.retry_after_s = retry_after_s
         self.usage = usage or Usage()
 
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may pass later, after `retry_after_s` where the service said so."""
+        return self.kind in RETRYABLE
+
 
 class Model(Protocol):
     """A model, or an endpoint that speaks for one."""
@@ -99,8 +124,11 @@ class Model(Protocol):
         """How many tokens prompt and reply may have together."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The reply, piece by piece, then `Finished`; raises `ModelError`. Closing the iterator gives the call up."""
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The reply, piece by piece, then `Finished`; raises `ModelError`.
+
+        Closing the generator (`contextlib.aclosing`) gives the call up and its connection with it.
+        """
         ...
 
     async def close(self) -> None:

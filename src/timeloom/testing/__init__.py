@@ -1,1 +1,5 @@
 """Testing: contracts, builders and strategies that ship with the package."""
+
+from timeloom.providers.script import ScriptedModel
+
+__all__ = ["ScriptedModel"]

@@ -1,0 +1,87 @@
+"""Requests to Anthropic's messages API: the JSON body, with its cache points."""
+
+import base64
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+import msgspec
+
+from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
+
+MAX_CACHE_POINTS: Final = 4
+"""The API refuses a request with more."""
+
+MIN_THINKING_TOKENS: Final = 1024
+"""The API refuses a smaller budget."""
+
+IMAGE_MIMES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+EPHEMERAL: Final = {"type": "ephemeral"}
+
+Part = dict[str, object]
+
+
+def request_body(model: str, request: ModelRequest) -> bytes:
+    """The body of a streaming request."""
+    segments = _sendable(request.segments)
+    system_point, points = _points(request, segments)
+    body: dict[str, object] = {
+        "model": model,
+        "max_tokens": request.max_output_tokens,
+        "stream": True,
+        "messages": [
+            {"role": "user", "content": [_part(s, at) for s, at in zip(segments, points, strict=True)]},
+        ],
+    }
+    if request.system.strip():
+        body["system"] = [_marked({"type": "text", "text": request.system}, system_point)]
+    if request.thinking_tokens > 0:
+        budget = max(MIN_THINKING_TOKENS, request.thinking_tokens)
+        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        # `max_tokens` counts thinking too, and the API takes no other temperature beside it.
+        body["max_tokens"] = request.max_output_tokens + budget
+    elif request.temperature is not None:
+        body["temperature"] = request.temperature
+    return msgspec.json.encode(body)
+
+
+def _sendable(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments without blank text, which the API refuses; a blank one hands its cache point to the one before."""
+    kept: list[Segment] = []
+    for segment in segments:
+        if isinstance(segment, DataSegment) or segment.text.strip():
+            kept.append(segment)
+        elif segment.cache_point and kept:
+            kept[-1] = msgspec.structs.replace(kept[-1], cache_point=True)
+    return kept
+
+
+def _points(request: ModelRequest, segments: Sequence[Segment]) -> tuple[bool, list[bool]]:
+    """Where cache points are set, at most four: the last ones count most, for they reuse the longest prefix."""
+    wanted = [request.system_cache_point and bool(request.system.strip()), *(s.cache_point for s in segments)]
+    left = MAX_CACHE_POINTS
+    for at in reversed(range(len(wanted))):
+        if wanted[at]:
+            wanted[at] = left > 0
+            left -= 1
+    return wanted[0], wanted[1:]
+
+
+def _part(segment: Segment, cache_point: bool) -> Part:
+    match segment:
+        case TextSegment(text=text):
+            return _marked({"type": "text", "text": text}, cache_point)
+        case DataSegment(mime=mime, data=data):
+            return _marked(_data(mime.partition(";")[0].strip().lower(), data), cache_point)
+        case _:
+            assert_never(segment)
+
+
+def _data(mime: str, data: bytes) -> Part:
+    if mime not in IMAGE_MIMES and mime != "application/pdf":
+        return {"type": "text", "text": f"[{mime}, {len(data)} bytes: this model cannot see it]"}
+    source = {"type": "base64", "media_type": mime, "data": base64.b64encode(data).decode()}
+    return {"type": "image" if mime in IMAGE_MIMES else "document", "source": source}
+
+
+def _marked(part: Part, cache_point: bool) -> Part:
+    return {**part, "cache_control": EPHEMERAL} if cache_point else part

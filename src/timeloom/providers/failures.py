@@ -1,0 +1,158 @@
+"""Failures: what a service's refusal means, whichever service it is."""
+
+import math
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.ports.model import ErrorKind, ModelError
+
+CONTEXT_WORDS: Final = (
+    "context_length_exceeded",
+    "context length",
+    "context limit",
+    "context window",
+    "context size",
+    "exceed_context_size",
+    "prompt is too long",
+    "input is too long",
+    "request_too_large",
+    "request too large",
+    "too many tokens",
+    "reduce the length",
+)
+"""How services say that a prompt is too long: Anthropic, OpenAI, vLLM, llama.cpp, Ollama and those that copy them."""
+
+REFUSAL_WORDS: Final = ("content_policy", "content_filter", "content management policy")
+QUOTA_WORDS: Final = ("insufficient_quota", "billing", "credit balance")
+
+STATUS_OF_TYPE: Final[Mapping[str, int]] = {
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "billing_error": 402,
+    "not_found_error": 404,
+    "invalid_request_error": 400,
+    "request_too_large": 413,
+    "timeout_error": 504,
+}
+
+KIND_OF_STATUS: Final[Mapping[int, ErrorKind]] = {
+    401: "unauthorized",
+    402: "unauthorized",
+    403: "unauthorized",
+    407: "unauthorized",
+    408: "timeout",
+    413: "context_too_long",
+    425: "overloaded",
+    429: "rate_limited",
+    504: "timeout",
+    524: "timeout",
+}
+
+MAX_WAIT_S: Final = 86_400.0
+MAX_WRAPPINGS: Final = 3
+"""How many `error` objects may stand in each other; gateways wrap what they pass on."""
+
+MAX_MESSAGE_CHARACTERS: Final = 4000
+SHOWN_CHARACTERS: Final = 300
+LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|key|pk)-[\w*.-]{4,200}")
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service said of a failure, in its own words."""
+
+    type: str = ""
+    code: str = ""
+    message: str = ""
+
+
+def failure(service: str, status: int, said: Said, *, retry_after_s: float | None = None) -> ModelError:
+    """The error for a refusal with this status."""
+    kind = _kind(status, f"{said.type} {said.code} {said.message[:MAX_MESSAGE_CHARACTERS]}".lower())
+    words = presentable(said.message) or presentable(said.type) or "it gave no reason"
+    return ModelError(kind, f"{service} answered {status}: {words}", retry_after_s=retry_after_s)
+
+
+def failure_in_stream(service: str, said: Said) -> ModelError:
+    """The error for a failure that a service reports after it has begun to answer."""
+    status = STATUS_OF_TYPE.get(said.type) or STATUS_OF_TYPE.get(said.code)
+    if status is None:
+        status = int(said.code) if said.code.isdecimal() and len(said.code) == 3 else 500
+    return failure(service, status, said)
+
+
+def said_in(body: bytes) -> Said:
+    """What the body of a refusal says, JSON or not."""
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return Said(message=body[:MAX_MESSAGE_CHARACTERS].decode("utf-8", "replace"))
+    return said_of(value)
+
+
+def said_of(value: object) -> Said:
+    """What a decoded refusal says: the object, its `error`, its `message` or its `detail`."""
+    for _ in range(MAX_WRAPPINGS):
+        value = _object(value).get("error") or value
+    fields = _object(value)
+    message = fields.get("message") or fields.get("detail") or value
+    return Said(type=_word(fields, "type"), code=_word(fields, "code"), message=str(message)[:MAX_MESSAGE_CHARACTERS])
+
+
+def retry_after_s(headers: Mapping[str, str], now_us: int) -> float | None:
+    """How long the service asks to wait: `retry-after-ms`, or `retry-after` as seconds or as a date."""
+    if (millis := _number(headers.get("retry-after-ms", ""))) is not None:
+        return _bounded(millis / 1000)
+    text = headers.get("retry-after", "").strip()[:100]
+    if (seconds := _number(text)) is not None:
+        return _bounded(seconds)
+    try:
+        return _bounded(parsedate_to_datetime(text).timestamp() - now_us / 1_000_000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def presentable(text: str, secret: str = "") -> str:
+    """The text on one line, short, without anything that is or looks like a key."""
+    text = text[: 10 * SHOWN_CHARACTERS]
+    if secret:
+        text = text.replace(secret, "…")
+    line = " ".join("".join(c if c.isprintable() else " " for c in LOOKS_LIKE_A_KEY.sub("…", text)).split())
+    return line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "…"
+
+
+def _kind(status: int, words: str) -> ErrorKind:
+    if status in {400, 413, 422, 429, 500} and any(mark in words for mark in CONTEXT_WORDS):
+        return "context_too_long"
+    if status in {400, 403, 422} and any(mark in words for mark in REFUSAL_WORDS):
+        return "refused"
+    if status in {400, 403, 429} and any(mark in words for mark in QUOTA_WORDS):
+        return "unauthorized"
+    return KIND_OF_STATUS.get(status) or ("overloaded" if status >= 500 else "invalid")
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _word(fields: Mapping[str, object], key: str) -> str:
+    found = fields.get(key)
+    return str(found)[:100] if isinstance(found, str | int) else ""
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, 0.0), MAX_WAIT_S)

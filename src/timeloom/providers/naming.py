@@ -1,0 +1,67 @@
+"""Names of models: `anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`, and the model behind each."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.ports.model import Model, ModelError
+from timeloom.providers.settings import ModelSettings
+
+FORMS = "`anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`"
+
+
+class ModelNameError(CodedError):
+    """The name is that of no model."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("model_unknown", message)
+
+
+def open_model(name: str, settings: ModelSettings | None = None, *, environ: Mapping[str, str] | None = None) -> Model:
+    """The model of this name; key and base URL come from the settings, else from the provider's own variables."""
+    provider, _, identity = name.partition(":")
+    if not identity:
+        raise ModelNameError(f"{name[:80]!r} names no model; the forms are {FORMS}")
+    settings = settings or ModelSettings()
+    environ = os.environ if environ is None else environ
+    match provider:
+        case "anthropic":
+            return _anthropic(identity, _completed(settings, environ, "ANTHROPIC"))
+        case "openai":
+            return _openai(identity, _completed(settings, environ, "OPENAI"))
+        case "script":
+            return _script(identity, settings)
+        case _:
+            raise ModelNameError(f"{provider[:80]!r} is no known provider; the forms are {FORMS}")
+
+
+def _completed(settings: ModelSettings, environ: Mapping[str, str], prefix: str) -> ModelSettings:
+    key = settings.key or environ.get(f"{prefix}_API_KEY", "").strip() or None
+    base_url = settings.base_url or environ.get(f"{prefix}_BASE_URL", "").strip() or None
+    if key is None and base_url is None:
+        raise ModelError(
+            "unauthorized", f"there is no key; set {prefix}_API_KEY, or {prefix}_BASE_URL for a service without"
+        )
+    if base_url is not None and not base_url.startswith(("https://", "http://")):
+        raise ModelNameError(f"the base URL of {prefix} must begin with https:// or http://")
+    return msgspec.structs.replace(settings, key=key, base_url=base_url)
+
+
+def _anthropic(identity: str, settings: ModelSettings) -> Model:
+    from timeloom.providers.anthropic import AnthropicModel  # noqa: PLC0415 - the HTTP client takes 100 ms
+
+    return AnthropicModel(identity, settings)
+
+
+def _openai(identity: str, settings: ModelSettings) -> Model:
+    from timeloom.providers.openai import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 100 ms
+
+    return OpenAIModel(identity, settings)
+
+
+def _script(identity: str, settings: ModelSettings) -> Model:
+    from timeloom.providers.script import WINDOW_TOKENS, ScriptedModel  # noqa: PLC0415 - the YAML parser takes 20 ms
+
+    return ScriptedModel.from_file(identity, window_tokens=settings.window_tokens or WINDOW_TOKENS)

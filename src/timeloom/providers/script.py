@@ -1,0 +1,103 @@
+"""The scripted model: answers by a list of steps, for tests, demonstrations and measurements."""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+from timeloom.core.blocks import Usage
+from timeloom.core.blocks.round import CallPurpose
+from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.providers.script_file import Scene, Script, Step, StepError, parse_script, read_script
+
+WINDOW_TOKENS: Final = 200_000
+CHARACTERS_PER_TOKEN: Final = 4
+FOR_EVER: Final = 1 << 62
+
+
+class ScriptedModel:
+    """A model whose n-th call of a purpose gets the n-th step of that purpose, however often it is asked."""
+
+    def __init__(
+        self, script: Script | Sequence[Step | str], *, name: str = "script", window_tokens: int = WINDOW_TOKENS
+    ) -> None:
+        scenes = [item for item in script if isinstance(item, Scene)]
+        steps = tuple(Step(reply=s) if isinstance(s, str) else s for s in script if not isinstance(s, Scene))
+        self._scenes = [_Lists(scene) for scene in (*scenes, *([Scene(steps)] if steps or not scenes else []))]
+        self._name = name
+        self._window_tokens = window_tokens
+
+    @classmethod
+    def from_file(cls, path: Path | str, *, window_tokens: int = WINDOW_TOKENS) -> "ScriptedModel":
+        """The model that a YAML file describes."""
+        path = Path(path)
+        return cls(read_script(path), name=f"script:{path.name}", window_tokens=window_tokens)
+
+    @classmethod
+    def from_text(cls, text: str) -> "ScriptedModel":
+        """The model that this YAML describes."""
+        return cls(parse_script(text))
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def window_tokens(self) -> int:
+        return self._window_tokens
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        step = self._step(request)
+        usage = step.usage or _estimated(request, step.reply)
+        if step.error is not None and step.error != "cut":
+            await asyncio.sleep(step.delay_ms / 1000)
+            raise ModelError(step.error, f"the script says so: {step.error}")
+        size = step.chunk or max(1, len(step.reply))
+        for at in range(0, len(step.reply), size):
+            if step.delay_ms:
+                await asyncio.sleep(step.delay_ms / 1000)
+            yield TextPiece(step.reply[at : at + size])
+        if step.error == "cut":
+            raise ModelError("cut", "the script cuts the reply here", usage=usage)
+        yield Finished("end", usage, "script")
+
+    async def close(self) -> None:
+        pass
+
+    def _step(self, request: ModelRequest) -> Step:
+        lists = next((lists for lists in self._scenes if lists.scene.suits(request.opening)), None)
+        if lists is None:
+            raise ModelError("invalid", "no `match` of the script suits the conversation's first user message")
+        return lists.step(request.purpose, request.number)
+
+
+class _Lists:
+    """The steps of a scene by purpose, each with the number of the first call that is no longer its own."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self._steps: dict[CallPurpose, list[Step]] = {}
+        for step in scene.steps:
+            self._steps.setdefault(step.when, []).append(step)
+        self._ends = {
+            purpose: list(accumulate(FOR_EVER if step.repeat is True else step.repeat for step in steps))
+            for purpose, steps in self._steps.items()
+        }
+
+    def step(self, purpose: CallPurpose, number: int) -> Step:
+        at = bisect_right(self._ends.get(purpose, []), number)
+        steps = self._steps.get(purpose, [])
+        if at >= len(steps):
+            raise ModelError("invalid", f"the script has no {purpose} step for call {number + 1}")
+        return steps[at]
+
+
+def _estimated(request: ModelRequest, reply: str) -> Usage:
+    """Usage for a step that names none, so that what counts tokens has some to count."""
+    prompt = len(request.system) + sum(len(s.text) for s in request.segments if isinstance(s, TextSegment))
+    return Usage(input_tokens=-(-prompt // CHARACTERS_PER_TOKEN), output_tokens=-(-len(reply) // CHARACTERS_PER_TOKEN))
+
+
+__all__ = ["Scene", "Script", "ScriptedModel", "Step", "StepError"]

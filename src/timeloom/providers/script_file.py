@@ -1,0 +1,209 @@
+"""Scripts: the YAML file that says what the scripted model answers, read strictly."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+import yaml
+
+from timeloom.core.blocks import Usage
+from timeloom.core.blocks.round import CallPurpose
+from timeloom.core.codes import CodedError
+
+MAX_SCRIPT_BYTES: Final = 4 * 1024 * 1024
+MAX_STEPS: Final = 100_000
+"""Aliases let a small file name one list many times."""
+
+MAX_DEPTH: Final = 8
+"""A script is four deep; the parser's time grows with the square of the depth, and its stack with it."""
+
+MAX_PATTERN_CHARACTERS: Final = 1000
+MAX_MATCHED_CHARACTERS: Final = 10_000
+
+StepError = Literal["overloaded", "context_too_long", "timeout", "cut"]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one call is answered: `repeat` calls one after another, or all that follow where it is true."""
+
+    reply: str = ""
+    when: CallPurpose = "decision"
+    chunk: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    delay_ms: Annotated[float, msgspec.Meta(ge=0, le=3_600_000)] = 0.0
+    usage: Usage | None = None
+    error: StepError | None = None
+    repeat: Annotated[int, msgspec.Meta(ge=1)] | bool = 1
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """The steps for conversations whose first user message matches the pattern; all match the empty one."""
+
+    steps: tuple[Step, ...]
+    pattern: str = ""
+
+    def suits(self, opening: str) -> bool:
+        """Whether a conversation with this first user message is answered by these steps."""
+        return not self.pattern or re.search(self.pattern, opening[:MAX_MATCHED_CHARACTERS]) is not None
+
+
+Script = tuple[Scene, ...]
+
+
+class ScriptError(CodedError):
+    """The script is not one; the message says where and what was expected."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("script_malformed", message)
+
+
+def read_script(path: Path) -> Script:
+    """The script in a file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SCRIPT_BYTES + 1)
+    except OSError as error:
+        raise ScriptError(f"the script {path.name} cannot be read: {error.strerror}") from error
+    try:
+        return parse_script(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ScriptError(f"the script {path.name} is not UTF-8") from error
+
+
+def parse_script(text: str) -> Script:
+    """The script in this text: scenes in their order, then the steps that stand in no scene, for all the rest."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_SCRIPT_BYTES:
+        raise ScriptError(f"the script is larger than {MAX_SCRIPT_BYTES} bytes")
+    root = _composed(text)
+    items = [root] if _is_scene(root) else _sequence(root, "a script is a list of steps")
+    scenes: list[Scene] = []
+    rest: list[Step] = []
+    count = 0
+    for number, node in enumerate(items, 1):
+        if _is_scene(node):
+            scenes.append(_scene(node))
+            count += len(scenes[-1].steps)
+        else:
+            rest.append(_step(node, number))
+        if count + len(rest) > MAX_STEPS:
+            raise ScriptError(f"the script has more than {MAX_STEPS} steps")
+    return (*scenes, Scene(tuple(rest))) if rest or not scenes else tuple(scenes)
+
+
+def _composed(text: str) -> yaml.Node:
+    try:
+        _check_depth(text)
+        root = _compose(text, _LOADER)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ScriptError(f"line {line} is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ScriptError("the script is not YAML: it holds characters that YAML does not allow") from error
+    if root is None:
+        raise ScriptError("the script is empty; a list of steps was expected")
+    return root
+
+
+def _check_depth(text: str) -> None:
+    """Refuses what is nested too deep before the parser gets into it."""
+    depth = 0
+    for event in _parse(text, _LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise ScriptError(f"line {event.start_mark.line + 1} is nested deeper than {MAX_DEPTH}")
+
+
+def _is_scene(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.MappingNode) and any(key.value in ("match", "steps") for key, _ in node.value)
+
+
+def _scene(node: yaml.Node) -> Scene:
+    fields = _fields(node)
+    if set(fields) != {"match", "steps"}:
+        raise ScriptError(f"{_line(node)}: a scene has `match` and `steps`, got {_listed(fields)}")
+    pattern, steps = _value(fields["match"]), _sequence(fields["steps"], "`steps` is a list of steps")
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise ScriptError(
+            f"{_line(node)}: `match` is a regular expression of at most {MAX_PATTERN_CHARACTERS} characters"
+        )
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ScriptError(f"{_line(node)}: `match` is not a regular expression: {error}") from error
+    return Scene(tuple(_step(step, n) for n, step in enumerate(steps, 1)), pattern)
+
+
+def _step(node: yaml.Node, number: int) -> Step:
+    place = f"item {number} ({_line(node)})"
+    if not isinstance(node, yaml.MappingNode):
+        raise ScriptError(f"{place} is not a mapping; a step has keys such as `reply`")
+    fields = _fields(node)
+    unknown = set(fields) - set(Step.__struct_fields__)
+    if unknown:
+        raise ScriptError(f"{place} has the unknown {_listed(unknown)}; a step knows {_listed(Step.__struct_fields__)}")
+    values = {name: _value(value) for name, value in fields.items()}
+    try:
+        step = msgspec.convert(values, Step)
+    except ValueError as error:
+        raise ScriptError(f"{place}: {error}") from error
+    if step.repeat is False:
+        raise ScriptError(f"{place}: `repeat` is a number from 1, or true for ever")
+    if step.error is None and "reply" not in fields:
+        raise ScriptError(f"{place} has neither `reply` nor `error`")
+    return step
+
+
+def _fields(node: yaml.Node) -> dict[str, yaml.Node]:
+    fields: dict[str, yaml.Node] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.value in fields:
+            raise ScriptError(f"{_line(key)}: keys are words, each at most once in a mapping")
+        fields[key.value] = value
+    return fields
+
+
+def _value(node: yaml.Node) -> object:
+    """The plain value of a node: a text, a number, a truth, or a mapping of them."""
+    if isinstance(node, yaml.MappingNode):
+        return {name: _scalar(value) for name, value in _fields(node).items()}
+    return _scalar(node)
+
+
+def _scalar(node: yaml.Node) -> object:
+    if not isinstance(node, yaml.ScalarNode):
+        raise ScriptError(f"{_line(node)}: a text, a number or a truth was expected")
+    try:
+        return _SCALARS[node.tag.removeprefix("tag:yaml.org,2002:")](node.value)
+    except (KeyError, ValueError) as error:
+        raise ScriptError(f"{_line(node)}: the value is no text, number or truth; put a text in quotes") from error
+
+
+def _sequence(node: yaml.Node, expected: str) -> Sequence[yaml.Node]:
+    if not isinstance(node, yaml.SequenceNode):
+        raise ScriptError(f"{_line(node)}: {expected}")
+    return node.value
+
+
+def _line(node: yaml.Node) -> str:
+    return f"line {node.start_mark.line + 1}"
+
+
+def _listed(names: Sequence[str] | set[str] | dict[str, yaml.Node]) -> str:
+    return ", ".join(f"`{name[:40]}`" for name in sorted(names)[:10])
+
+
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# The library has no types for these two.
+_parse: Callable[[str, object], Iterator[yaml.Event]] = vars(yaml)["parse"]
+_compose: Callable[[str, object], yaml.Node | None] = vars(yaml)["compose"]
+_SCALARS: Final[Mapping[str, Callable[[str], object]]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": lambda text: text.lower() in {"true", "yes", "on"},
+    "null": lambda _: None,
+}

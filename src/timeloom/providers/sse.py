@@ -1,0 +1,82 @@
+"""The decoder of server-sent events: bytes in pieces of any size become events, as the WHATWG standard reads them."""
+
+from typing import Final
+
+import msgspec
+
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+"""Larger events are refused: a smaller bound would refuse a long reply in one delta, a larger one fills the memory."""
+
+BOM: Final = b"\xef\xbb\xbf"
+
+
+class SseEvent(msgspec.Struct, frozen=True):
+    """One event: its name, empty where none was sent, and its data as bytes, for the data's own decoder."""
+
+    name: str
+    data: bytes
+
+
+class SseError(ValueError):
+    """The stream is not one of server-sent events that can be kept in memory."""
+
+
+class SseDecoder:
+    """Takes a stream's bytes and gives its events; an event that is incomplete at the end of the stream is none."""
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max_bytes = max_event_bytes
+        self._line: list[bytes] = []
+        self._name = ""
+        self._data: list[bytes] = []
+        self._held_bytes = 0
+        self._first_line = True
+        self._after_cr = False
+
+    def feed(self, piece: bytes) -> list[SseEvent]:
+        """The events that end in this piece."""
+        if self._after_cr and piece:
+            piece = piece.removeprefix(b"\n")
+            self._after_cr = False
+        if b"\n" not in piece and b"\r" not in piece:
+            self._hold(self._line, piece)
+            return []
+        if self._line:
+            # A long line in many pieces is joined once, at its end.
+            self._held_bytes -= sum(map(len, self._line))
+            piece = b"".join((*self._line, piece))
+            self._line.clear()
+        self._after_cr = piece.endswith(b"\r")
+        lines = piece.splitlines(keepends=True)
+        if not lines[-1].endswith((b"\n", b"\r")):
+            self._hold(self._line, lines.pop())
+        return [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
+
+    def _take(self, line: bytes) -> SseEvent | None:
+        if self._first_line:
+            self._first_line = False
+            line = line.removeprefix(BOM)
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._hold(self._data, value)
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        return None
+
+    def _dispatch(self) -> SseEvent | None:
+        name, data = self._name, self._data
+        self._name = ""
+        if not data:
+            return None
+        self._data = []
+        self._held_bytes = 0
+        return SseEvent(name, data[0] if len(data) == 1 else b"\n".join(data))
+
+    def _hold(self, where: list[bytes], piece: bytes) -> None:
+        self._held_bytes += len(piece)
+        if self._held_bytes > self._max_bytes:
+            raise SseError(f"an event is larger than {self._max_bytes} bytes")
+        where.append(piece)

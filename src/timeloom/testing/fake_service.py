@@ -1,0 +1,110 @@
+"""A fake service: a real HTTP server on loopback that plays any answer, however wrong, byte by byte."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Literal
+
+import msgspec
+
+STREAM_HEADERS: Final = (("content-type", "text/event-stream"),)
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Nothing is sent until the client leaves."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent: a status, headers, the parts of the body, each in a chunk of its own, and how it ends."""
+
+    status: int = 200
+    headers: Sequence[tuple[str, str]] = STREAM_HEADERS
+    parts: Sequence[bytes | Pause] = ()
+    ending: Literal["whole", "cut", "silent", "mute"] = "whole"
+    """`cut` drops the connection in the middle of the body, `silent` before the status; `mute` sends nothing at all."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    connection: int
+
+
+class FakeService:
+    """Plays its answers one after another, the last one again and again; remembers what it was asked."""
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self.heard: list[Heard] = []
+        self.left = asyncio.Event()
+        """Set when a client has gone during a pause."""
+        self.url = ""
+        self._answers = answers
+        self._connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, request after request."""
+        self._connections += 1
+        number = self._connections
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            try:
+                while await self._exchange(reader, writer, number):
+                    pass
+            finally:
+                writer.close()
+                await writer.wait_closed()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        answer = self._answers[min(len(self.heard), len(self._answers) - 1)]
+        self.heard.append(Heard(head[0].split(" ")[1], headers, body, number))
+        if answer.ending == "silent":
+            return False
+        if answer.ending == "mute":
+            await self._until_left(reader)
+            return False
+        lines = [f"HTTP/1.1 {answer.status} Fake", *(f"{name}: {value}" for name, value in answer.headers)]
+        writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode("latin-1"))
+        for part in answer.parts:
+            if isinstance(part, Pause):
+                await self._until_left(reader)
+                return False
+            writer.write(b"%x\r\n%b\r\n" % (len(part), part))
+            await writer.drain()
+        if answer.ending == "whole":
+            writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return answer.ending == "whole"
+
+    async def _until_left(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            await reader.read()
+        self.left.set()
+
+
+@asynccontextmanager
+async def fake_service(*answers: Answer) -> AsyncGenerator[FakeService]:
+    """The service, listening at its `url`; connections that are still open at the end are dropped."""
+    service = FakeService(answers)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(service.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        # Also where the task was cancelled before its first step.
+        task.add_done_callback(lambda _: writer.transport.abort())
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        service.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield service
+    finally:
+        server.close()
+        for task in tuple(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,199 @@
+"""Checks of models that ask a service over HTTP: what they make of the bytes it sends."""
+
+import asyncio
+from contextlib import aclosing
+from email.utils import formatdate
+
+from timeloom.ports.model import ErrorKind
+from timeloom.providers.settings import Timeouts
+from timeloom.testing.fake_service import STREAM_HEADERS, Answer, Pause
+from timeloom.testing.model_contract.building import KEY, REQUEST, SHORT_S, WAIT_S, HttpStage, Play, failed, outcome
+
+JSON = (("content-type", "application/json"),)
+STATUSES: tuple[tuple[int, ErrorKind], ...] = (
+    (400, "invalid"),
+    (401, "unauthorized"),
+    (403, "unauthorized"),
+    (404, "invalid"),
+    (408, "timeout"),
+    (413, "context_too_long"),
+    (429, "rate_limited"),
+    (500, "overloaded"),
+    (502, "overloaded"),
+    (503, "overloaded"),
+    (504, "timeout"),
+    (529, "overloaded"),
+)
+
+
+async def however_the_bytes_are_cut_the_reply_is_the_same(stage: HttpStage) -> None:
+    """In the middle of a character, a line end or a frame."""
+    play = Play(pieces=("é 日本 ", "😀 end"))
+    whole = b"".join(stage.frames(play))
+    for size in (1, 2, 3, 7, len(whole)):
+        parts = [whole[at : at + size] for at in range(0, len(whole), size)]
+        for text in (parts, [part.replace(b"\n", b"\r\n") for part in parts]):
+            async with stage.playing(Answer(parts=text)) as (model, _):
+                assert (await outcome(model)).text == "é 日本 😀 end"
+
+
+async def comments_and_unknown_events_are_passed_over(stage: HttpStage) -> None:
+    """Services add events without asking."""
+    frames = stage.frames(Play(pieces=("a", "b")))
+    odd = b': keep-alive\n\nevent: new_kind\ndata: {"type":"new_kind","x":[{}]}\n\nid: 7\nretry: 10\nnonsense\n\n'
+    async with stage.playing(Answer(parts=[odd.join([b"", *frames])])) as (model, _):
+        assert (await outcome(model)).text == "ab"
+
+
+async def thinking_is_no_part_of_the_reply(stage: HttpStage) -> None:
+    """It comes as pieces of its own kind."""
+    first, *rest = stage.frames(Play(pieces=("said",)))
+    async with stage.playing(Answer(parts=[first, stage.dialect.thinking("thought"), *rest])) as (model, _):
+        result = await outcome(model)
+    assert (result.text, result.thinking) == ("said", "thought")
+
+
+async def a_rate_limit_says_how_long_to_wait(stage: HttpStage) -> None:
+    """In seconds, in milliseconds or until a date."""
+    status, body = stage.dialect.refusal("rate_limited")
+    asked = (
+        ("retry-after", "7"),
+        ("retry-after", "2.5"),
+        ("retry-after-ms", "1500"),
+        ("retry-after", formatdate(0, usegmt=True)),
+    )
+    for header, wait_s in zip(asked, (7.0, 2.5, 1.5, 0.0), strict=True):
+        async with stage.playing(Answer(status=status, headers=(*JSON, header), parts=(body,))) as (model, _):
+            error = await failed(model)
+        assert (error.kind, error.retry_after_s, error.retryable) == ("rate_limited", wait_s, True)
+
+
+async def each_status_has_its_kind(stage: HttpStage) -> None:
+    """Whatever the body is."""
+    for status, kind in STATUSES:
+        for body in (b"", b"[", b'{"error": {"message": "no"}}'):
+            async with stage.playing(Answer(status=status, headers=JSON, parts=(body,) if body else ())) as (model, _):
+                error = await failed(model)
+            assert error.kind == kind, f"{status} with {body!r} became {error.kind}"
+            assert str(status) in str(error)
+
+
+async def a_service_that_is_not_there_is_unreachable(stage: HttpStage) -> None:
+    """Nobody listens at the port."""
+    async with stage.playing(Answer()) as (_, service):
+        url = service.url
+    model = stage.open_model(url, KEY, Timeouts())
+    assert (await failed(model)).kind == "unreachable"
+    await model.close()
+
+
+async def a_service_that_hangs_up_at_once_is_unreachable(stage: HttpStage) -> None:
+    """As one that restarts does."""
+    async with stage.playing(Answer(ending="silent")) as (model, _):
+        assert (await failed(model)).kind == "unreachable"
+
+
+async def a_slow_first_byte_is_a_timeout(stage: HttpStage) -> None:
+    """Neither a status nor, after one, anything else."""
+    for answer in (Answer(ending="mute"), Answer(parts=(Pause(),))):
+        async with stage.playing(answer, timeouts=Timeouts(first_byte_s=SHORT_S)) as (model, _):
+            assert (await failed(model)).kind == "timeout"
+
+
+async def silence_in_the_middle_is_a_timeout(stage: HttpStage) -> None:
+    """What had come is kept."""
+    parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), Pause()]
+    async with stage.playing(Answer(parts=parts), timeouts=Timeouts(between_bytes_s=SHORT_S)) as (model, _):
+        result = await outcome(model)
+    assert result.text == "begun"
+    assert result.error is not None
+    assert result.error.kind == "timeout"
+
+
+async def what_is_not_json_is_refused(stage: HttpStage) -> None:
+    """Half an object, no object, one of another shape or nested without end."""
+    first, text, *_ = stage.frames(Play())
+    for bad in (b"{", b"no", b'{"type": 5, "choices": 5}', b'{"type":"error","error":' * 5000, b"\xff\xfe"):
+        async with stage.playing(Answer(parts=[first, text, b"data: " + bad + b"\n\n"])) as (model, _):
+            result = await outcome(model)
+        assert result.text == "It is "
+        assert result.error is not None
+        assert result.error.kind == "invalid"
+
+
+async def bytes_that_are_not_utf8_are_replaced(stage: HttpStage) -> None:
+    """As the standard of server-sent events says."""
+    parts = [frame.replace(b"XX", b"\xff") for frame in stage.frames(Play(pieces=("aXXb",)))]
+    async with stage.playing(Answer(parts=parts)) as (model, _):
+        assert (await outcome(model)).text == "a\ufffdb"
+
+
+async def an_event_without_an_end_is_refused(stage: HttpStage) -> None:
+    """Before it fills the memory."""
+    parts = [b"data: ", *[b"x" * 2**20] * 20]
+    async with stage.playing(Answer(parts=parts)) as (model, _):
+        assert (await failed(model)).kind == "invalid"
+
+
+async def a_page_instead_of_a_stream_is_refused(stage: HttpStage) -> None:
+    """As a wrong base URL gives."""
+    page = Answer(headers=(("content-type", "text/html; charset=utf-8"),), parts=(b"<html>hello</html>",))
+    async with stage.playing(page) as (model, _):
+        error = await failed(model)
+    assert error.kind == "invalid"
+    assert "text/html" in str(error)
+
+
+async def a_compressed_stream_is_refused(stage: HttpStage) -> None:
+    """It was not asked for, and may become any size."""
+    packed = Answer(headers=(*STREAM_HEADERS, ("content-encoding", "gzip")), parts=stage.frames(Play()))
+    async with stage.playing(packed) as (model, _):
+        assert (await failed(model)).kind == "invalid"
+
+
+async def a_redirect_is_not_followed(stage: HttpStage) -> None:
+    """The key goes where it was meant to go."""
+    async with stage.playing(Answer(status=307, headers=(("location", "/elsewhere"),))) as (model, service):
+        assert (await failed(model)).kind == "invalid"
+    assert len(service.heard) == 1
+
+
+async def a_failure_in_the_middle_has_its_kind(stage: HttpStage) -> None:
+    """Services report failures after a good status, too."""
+    kinds: tuple[ErrorKind, ...] = ("overloaded", "rate_limited", "context_too_long", "timeout")
+    for kind in kinds:
+        parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), stage.dialect.failure_frame(kind)]
+        async with stage.playing(Answer(parts=parts)) as (model, _):
+            result = await outcome(model)
+        assert result.text == "begun"
+        assert result.error is not None
+        assert result.error.kind == kind
+
+
+async def the_key_is_in_no_message(stage: HttpStage) -> None:
+    """Even where the service repeats it."""
+    body = f'{{"error": {{"message": "Incorrect API key provided: {KEY}."}}}}'.encode()
+    async with stage.playing(Answer(status=401, headers=JSON, parts=(body,))) as (model, service):
+        error = await failed(model)
+    assert KEY in str(service.heard[0].headers)
+    assert KEY not in f"{error} {error!r} {model!r}"
+    frame = f'data: {{"type":"error","error":{{"message":"no: {KEY}"}}}}\n\n'.encode()
+    async with stage.playing(Answer(parts=(frame,))) as (model, _):
+        assert KEY not in str(await failed(model))
+
+
+async def giving_up_drops_the_connection(stage: HttpStage) -> None:
+    """A service that nobody listens to stops writing."""
+    parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), Pause()]
+    async with stage.playing(Answer(parts=parts)) as (model, service), asyncio.timeout(WAIT_S):
+        async with aclosing(model.stream(REQUEST)) as events:
+            await anext(events)
+        await service.left.wait()
+
+
+async def a_connection_is_used_again(stage: HttpStage) -> None:
+    """Reaching a service is slow."""
+    async with stage.playing(Answer(parts=stage.frames(Play()))) as (model, service):
+        for _ in range(3):
+            await outcome(model)
+    assert {heard.connection for heard in service.heard} == {1}

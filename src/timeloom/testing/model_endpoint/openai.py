@@ -1,0 +1,114 @@
+"""The dialect of OpenAI's chat completions."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import Usage
+from timeloom.ports.model import ErrorKind, StopReason
+from timeloom.testing.model_endpoint.dialect import Asked, Written, text_of
+
+REFUSALS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
+    "overloaded": (503, "server_error", "The server is overloaded"),
+    "rate_limited": (429, "rate_limit_exceeded", "Rate limit reached"),
+    "context_too_long": (400, "context_length_exceeded", "This model's maximum context length is 128000 tokens"),
+    "timeout": (504, "timeout_error", "Request timed out"),
+    "unauthorized": (401, "invalid_api_key", "Incorrect API key provided"),
+    "invalid": (400, "invalid_request_error", "the request cannot be answered"),
+}
+FINISH_REASONS: Final[Mapping[StopReason, str]] = {"max_tokens": "length"}
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str
+    content: object = ""
+
+
+class _StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool = False
+
+
+class _Request(msgspec.Struct, frozen=True):
+    model: str
+    messages: list[_Message]
+    stream: bool | None = False
+    stream_options: _StreamOptions | None = None
+
+
+class OpenAIDialect:
+    """Speaks as chat completions do."""
+
+    path = "/v1/chat/completions"
+
+    def asked(self, body: bytes) -> Asked:
+        request = msgspec.json.decode(body, type=_Request)
+        texts = [(message.role, text_of(message.content or "")) for message in request.messages]
+        return Asked(
+            model=request.model,
+            stream=bool(request.stream),
+            opening=next((text for role, text in texts if role == "user"), ""),
+            text="".join(text for role, text in texts if role != "assistant"),
+            replies=sum(role == "assistant" for role, _ in texts),
+            wants_usage=request.stream_options is not None and request.stream_options.include_usage,
+        )
+
+    def opening(self, model: str, usage: Usage) -> bytes:
+        return _frame(_chunk(model, {"role": "assistant", "content": ""}))
+
+    def text(self, piece: str) -> bytes:
+        return _frame(_chunk("", {"content": piece}))
+
+    def thinking(self, piece: str) -> bytes:
+        return _frame(_chunk("", {"reasoning_content": piece}))
+
+    def closing(self, written: Written) -> bytes:
+        last = _frame(_chunk(written.model, {}, FINISH_REASONS.get(written.stop_reason, "stop")))
+        if written.with_usage:
+            last += _frame(_chunk(written.model, None) | {"usage": _counts(written.usage)})
+        return last + b"data: [DONE]\n\n"
+
+    def whole(self, written: Written) -> bytes:
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": written.text},
+            "finish_reason": FINISH_REASONS.get(written.stop_reason, "stop"),
+        }
+        completion = _chunk(written.model, None) | {
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": _counts(written.usage),
+        }
+        return msgspec.json.encode(completion)
+
+    def refusal(self, kind: ErrorKind) -> tuple[int, bytes]:
+        status, code, message = REFUSALS.get(kind, REFUSALS["invalid"])
+        return status, msgspec.json.encode({"error": {"message": message, "type": code, "param": None, "code": code}})
+
+    def failure_frame(self, kind: ErrorKind) -> bytes:
+        return b"data: %b\n\n" % self.refusal(kind)[1]
+
+
+def _chunk(model: str, delta: Mapping[str, str] | None, finish_reason: str | None = None) -> dict[str, object]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return {
+        "id": "chatcmpl-script",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": model,
+        "choices": [] if delta is None else [choice],
+    }
+
+
+def _counts(usage: Usage) -> dict[str, object]:
+    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": prompt + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+    }
+
+
+def _frame(chunk: Mapping[str, object]) -> bytes:
+    return b"data: %b\n\n" % msgspec.json.encode(chunk)

@@ -1,0 +1,52 @@
+"""Every model of the package keeps the contract that the package ships."""
+
+import asyncio
+
+import pytest
+
+from timeloom.ports.model import Model
+from timeloom.providers.anthropic import AnthropicModel
+from timeloom.providers.openai import OpenAIModel
+from timeloom.providers.settings import ModelSettings, Timeouts
+from timeloom.testing.model_contract import (
+    HTTP_CONTRACT,
+    MODEL_CONTRACT,
+    Check,
+    HttpCheck,
+    HttpStage,
+    over_http,
+    over_script,
+)
+from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
+from timeloom.testing.model_endpoint.openai import OpenAIDialect
+
+
+def anthropic(url: str, key: str, timeouts: Timeouts) -> Model:
+    return AnthropicModel("claude-sonnet-4-5", ModelSettings(base_url=url, key=key, timeouts=timeouts))
+
+
+def openai(url: str, key: str, timeouts: Timeouts) -> Model:
+    return OpenAIModel("some-model", ModelSettings(base_url=f"{url}/v1", key=key, timeouts=timeouts))
+
+
+STAGES = {
+    "anthropic": HttpStage(AnthropicDialect(), anthropic),
+    "openai": HttpStage(OpenAIDialect(), openai),
+}
+
+
+@pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
+def test_the_scripted_model_keeps_the_contract(check: Check) -> None:
+    asyncio.run(check(over_script))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
+def test_models_behind_http_keep_the_contract(check: Check, stage: str) -> None:
+    asyncio.run(check(over_http(STAGES[stage])))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("check", HTTP_CONTRACT, ids=lambda check: check.__name__)
+def test_models_behind_http_bear_what_services_send(check: HttpCheck, stage: str) -> None:
+    asyncio.run(check(STAGES[stage]))
