@@ -12,7 +12,7 @@ from timeloom.core.view.progress import STEERED, ProgressView
 
 DEFAULT_MAX_ITERATIONS: Final = 15
 
-RETRIED: Final = frozenset({"overloaded", "rate_limited", "timeout", "cut"})
+RETRIED: Final = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
 """Failures after which the same request is worth sending again."""
 
 

@@ -69,7 +69,7 @@ def _decisions(
 
 
 _MISSING: Final = (
-    f"the reply has no decision; write one JSON object inside <channel:{DECISION}> and </channel:{DECISION}>"
+    f"the reply has no decision; write one JSON object in the channel {DECISION}, between its two tags"
 )
 
 

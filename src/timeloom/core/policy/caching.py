@@ -1,0 +1,74 @@
+"""Cache points: the places up to which a prompt is worth keeping at the provider, found by counting rounds."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from timeloom.core.view.turns import Round, TurnsView
+from timeloom.core.view.views import Views
+
+
+class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """From how many rounds on a pre-tail point is set, how many rounds stay behind it, and how much may be edited.
+
+    A larger offset lets more be hidden and costs more to send again after a hide.
+    """
+
+    min_rounds: int = 2
+    offset_rounds: int = 4
+    editable_tail_tokens: int = 20_000
+
+
+DEFAULT_SETTINGS: Final = CacheSettings()
+
+
+class CachePoints(msgspec.Struct, frozen=True):
+    """The seqs that the prefixes to keep end with; 0 where there is no such point."""
+
+    prev_turn: int = 0
+    pre_tail: int = 0
+    tail: int = 0
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """The points there are, in order, each once: three at most, besides the one on the system text."""
+        return tuple(sorted({self.prev_turn, self.pre_tail, self.tail} - {0}))
+
+
+def cache_points(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> CachePoints:
+    """The end of the turns before this one, the end of all rounds but the last few, and the end of the log."""
+    turn = views.turns.turns.get(views.turns.newest)
+    before = turn.spans[0][0] - 1 if turn and turn.spans else 0
+    # A conversation's header alone is nothing to keep.
+    prev_turn = before if len(views.turns.turns) > 1 else 0
+    return CachePoints(prev_turn, editable_after(views, settings), views.tail)
+
+
+def editable_after(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> int:
+    """The seq of the pre-tail point: what lies after it may still be hidden; 0 while there are too few rounds."""
+    wanted = max(settings.min_rounds, settings.offset_rounds + 1)
+    last = list(islice(_newest_first(views.turns), wanted))
+    if len(last) < wanted:
+        return 0
+    # The point is the end of the round before the last few: right before the first of those begins.
+    return last[settings.offset_rounds - 1].first_seq - 1 if settings.offset_rounds else views.tail
+
+
+def may_hide(
+    first_seq: int, size_tokens: int, tokens_to_end: int, editable: int, settings: CacheSettings = DEFAULT_SETTINGS
+) -> bool:
+    """Whether a block that begins there may be hidden: after the pre-tail point and within the editable tail.
+
+    `tokens_to_end` is counted from the block's beginning. A block larger than the whole tail need only lie after the
+    point: it is the one most worth hiding.
+    """
+    if first_seq <= editable:
+        return False
+    return size_tokens > settings.editable_tail_tokens or tokens_to_end <= settings.editable_tail_tokens
+
+
+def _newest_first(turns: TurnsView) -> Iterable[Round]:
+    for turn_id in reversed(turns.turns):
+        yield from reversed(turns.turns[turn_id].rounds)

@@ -1,0 +1,1 @@
+"""Rendering: what the model is shown, made from the log alone; same log, same bytes."""

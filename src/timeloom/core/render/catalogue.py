@@ -1,0 +1,70 @@
+"""The catalogue: the tools and skills that a model may use, as its system text lists them."""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from timeloom.core.render.fence import escape, one_line
+from timeloom.core.render.json_text import harmless
+
+MAX_DESCRIPTION_CHARS: Final = 4_000
+"""Longest description of one tool. Longer ones crowd out the others; details belong in a skill."""
+
+MAX_SCHEMA_CHARS: Final = 12_000
+"""Longest schema of one tool's parameters; a longer one is left out, for half a schema misleads."""
+
+_EFFECTS: Final = {
+    "pure": "changes nothing",
+    "idempotent": "may be repeated",
+    "irreversible": "cannot be undone",
+}
+
+
+class CatalogueTool(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model is told of a tool; `params_schema` is the text of a JSON Schema."""
+
+    tool_id: str
+    purpose: str
+    description: str = ""
+    params_schema: str = '{"type":"object"}'
+    effect: Literal["pure", "idempotent", "irreversible"] = "irreversible"
+    examples: tuple[str, ...] = ()
+
+
+class CatalogueSkill(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model is told of a skill before it reads it."""
+
+    ref: str
+    purpose: str
+
+
+def tool_catalogue(tools: Iterable[CatalogueTool]) -> str:
+    """The tools by id, whatever order they came in."""
+    entries = [_tool(tool) for tool in sorted(tools, key=lambda tool: tool.tool_id)]
+    return "\n\n".join(entries) or "(no tools)"
+
+
+def skill_catalogue(skills: Iterable[CatalogueSkill]) -> str:
+    """The skills by reference; nothing where there are none."""
+    rows = sorted(skills, key=lambda skill: skill.ref)
+    return "\n".join(f"- sk:{one_line(skill.ref)}: {one_line(skill.purpose, 600)}" for skill in rows)
+
+
+def _tool(tool: CatalogueTool) -> str:
+    lines = [f"### {one_line(tool.tool_id)}", f"{one_line(tool.purpose, 600)} ({_EFFECTS[tool.effect]})"]
+    # Descriptions come with tools, which may be a third party's: indented, no line of them can be a heading.
+    described = escape(tool.description[:MAX_DESCRIPTION_CHARS]).splitlines()
+    lines += [f"  {line.strip()}" for line in described if line.strip()]
+    lines.append(f"params: {_schema(tool.params_schema)}")
+    lines += [f"example: {one_line(example, 1_000)}" for example in tool.examples]
+    return "\n".join(lines)
+
+
+def _schema(text: str) -> str:
+    """The schema as one compact line."""
+    try:
+        compact = msgspec.json.format(text, indent=-1)
+    except (msgspec.MsgspecError, RecursionError):
+        compact = ""
+    return harmless(compact) if 0 < len(compact) <= MAX_SCHEMA_CHARS else '{"type":"object"}'

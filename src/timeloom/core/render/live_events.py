@@ -1,0 +1,50 @@
+"""Live events: what reached the newest turn from outside while it ran."""
+
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import ExternalEvent, Followup, Steer
+from timeloom.core.ids import TurnId
+from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.turn_index import hint
+
+MAX_EVENTS: Final = 8
+"""Most events that are kept, the newest. They stand whole in the turn; this is a reminder in the tail."""
+
+
+class LiveEvent(msgspec.Struct, frozen=True):
+    """An event: its kind, its time, where it is read, and how it begins."""
+
+    kind: str
+    ts: str
+    path: str
+    hint: str
+
+
+class LiveEvents(msgspec.Struct):
+    """The events of the newest turn, the newest at the end; `left_out` counts older ones."""
+
+    turn_id: TurnId = NO_TURN
+    events: list[LiveEvent] = []
+    left_out: int = 0
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        if entry.turn_id not in (NO_TURN, self.turn_id):
+            self.turn_id, self.events, self.left_out = entry.turn_id, [], 0
+        match entry.block:
+            case Followup(text=text):
+                self._keep(LiveEvent("followup", entry.ts, entry.path, hint(text)))
+            case Steer(text=text):
+                self._keep(LiveEvent("steer", entry.ts, entry.path, hint(text) or "(stop)"))
+            case ExternalEvent(kind=kind, text=text):
+                self._keep(LiveEvent(kind, entry.ts, entry.path, hint(text)))
+            case _:
+                pass
+
+    def _keep(self, event: LiveEvent) -> None:
+        self.events.append(event)
+        if len(self.events) > MAX_EVENTS:
+            del self.events[0]
+            self.left_out += 1

@@ -1,0 +1,237 @@
+"""The prompt: what is in sight of the log, rendered once and kept, so that a round costs what the round adds.
+
+The view follows the log entry by entry. Its parts end where a model was asked, so that what was sent once is sent again
+in the same pieces. Only an entry that makes something forgotten changes parts that stand already, and only those that
+it touches.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, assert_never
+
+from timeloom.core.blocks import Hidden, ModelCalled, Pruned, RangeSummary
+from timeloom.core.ids import CallId
+from timeloom.core.render.block_text import entry_text
+from timeloom.core.render.entry_text import NO_PAYLOADS, EntryText, Payloads
+from timeloom.core.render.live_events import LiveEvents
+from timeloom.core.render.parts import Item, Part, Section, chained, partition
+from timeloom.core.render.segments import RenderedSegment
+from timeloom.core.render.stands import stand_text
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.core.view.visible import Stand, StandKind
+
+_SECTIONS: Final[Mapping[StandKind, Section]] = {
+    "hidden": Section.INTACT,
+    "pruned": Section.PRUNED,
+    "summary": Section.COMPACTED,
+}
+
+
+class PromptView:
+    """The cacheable part of the prompt at a place of the log: every visible entry's text and tokens, made once."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        """Estimated tokens of the cacheable part."""
+        self.live = LiveEvents()
+        """What reached the newest turn from outside."""
+        self._parts: list[Part] = []
+        self._chain: list[bytes] = []
+        self._flat: list[RenderedSegment] = []
+        self._ends: list[int] = []
+        self._aliases: dict[str, list[int]] = {}
+
+    def add(self, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
+        """Takes in the next entry; `views` have taken it in before, and `payloads` are those it needs.
+
+        Views that are further on already do no harm: the prompt is right once it has taken in as much as they.
+        """
+        self.live.add(entry)
+        text = entry_text(entry, _tool_of(entry, views), payloads)
+        if isinstance(entry.block, Hidden | Pruned | RangeSummary):
+            self._forget(self._touched(entry.block, views), entry, text, views)
+        if entry.seq in views.visible.shown:
+            self._named(entry)
+            self._append(_item(entry.seq, None, entry, text))
+
+    @classmethod
+    def opened(cls, views: Views, entries: Mapping[int, Entry], payloads: Payloads = NO_PAYLOADS) -> "PromptView":
+        """The prompt at these views, made from the entries of `needed_seqs` alone."""
+        prompt = cls()
+        for seq, stand in views.visible.shown.items():
+            entry = entries[stand.by if stand else seq]
+            if stand is None:
+                prompt.live.add(entry)
+                prompt._named(entry)
+            prompt._append(_item(seq, stand, entry, entry_text(entry, _tool_of(entry, views), payloads)))
+        return prompt
+
+    def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
+        """The cacheable part; each seq given puts a cache point on the last segment that ends at or before it."""
+        while len(self._ends) < len(self._parts):
+            self._flat += self._parts[len(self._ends)].segments()
+            self._ends.append(len(self._flat))
+        out = self._flat.copy()
+        for index in {self._part_before(seq) for seq in cache_after} - {-1}:
+            last = out[self._ends[index] - 1]
+            out[self._ends[index] - 1] = RenderedSegment(last.text, last.data, last.mime, cache_point=True)
+        self._unroll(len(self._parts) - self._last_may_grow())
+        return tuple(out)
+
+    def fingerprint(self) -> str:
+        """A hash of the cacheable part; it costs what was added since it was last asked for."""
+        while len(self._chain) < len(self._parts):
+            before = self._chain[-1] if self._chain else b""
+            self._chain.append(chained(before, self._parts[len(self._chain)].segments()))
+        digest = self._chain[-1] if self._chain else b""
+        del self._chain[len(self._parts) - self._last_may_grow() :]
+        return digest.hex()
+
+    def tokens_from(self, seq: int) -> int:
+        """Estimated tokens of everything from that entry on."""
+        start = max(0, bisect_right(self._parts, seq, key=_first_seq) - 1)
+        after = sum(part.tokens for part in self._parts[start + 1 :])
+        here = self._parts[start].items if self._parts else ()
+        return after + sum(item.text.tokens for item in here if item.seq >= seq)
+
+    def heavy(self, least_tokens: int, until_seq: int) -> list[tuple[int, int]]:
+        """The entries up to that seq with at least so many tokens, heaviest first, each with its tokens."""
+        parts = self._parts[: _part_of(self._parts, until_seq) + 1]
+        found = [
+            (item.text.tokens, item.seq)
+            for part in parts
+            for item in part.items
+            if item.text.tokens >= least_tokens and item.seq <= until_seq
+        ]
+        return [(seq, tokens) for tokens, seq in sorted(found, key=lambda one: (-one[0], one[1]))]
+
+    def _named(self, entry: Entry) -> None:
+        if alias := entry.alias:
+            self._aliases.setdefault(alias, []).append(entry.seq)
+
+    def _touched(self, block: Hidden | Pruned | RangeSummary, views: Views) -> set[int]:
+        """The parts in which something may have gone out of sight, and perhaps some others."""
+        parts = self._parts
+        match block:
+            case Pruned(cuts=cuts):
+                return {index for cut in cuts for index in _parts_between(parts, cut.first_seq, cut.last_seq)}
+            case RangeSummary(first_seq=first, last_seq=last) if last:
+                return set(_parts_between(parts, first, last))
+            case RangeSummary(covered_turn_ids=turns):
+                spans = [span for turn in turns if (known := views.turns.turns.get(turn)) for span in known.spans]
+                return {index for first, last in spans for index in _parts_between(parts, first, last)}
+            case Hidden(target=path):
+                # An alias means the newest of its family, now; it may have meant an older one when this was hidden.
+                visible = views.visible
+                family = self._aliases.get(path, ())
+                seqs = [*views.paths.find(path), *visible.at_path.get(path, ()), *family]
+                return {index for seq in seqs if (index := _part_of(parts, seq)) >= 0}
+            case _:
+                assert_never(block)
+
+    def _last_may_grow(self) -> bool:
+        return bool(self._parts) and not self._parts[-1].is_sealed
+
+    def _unroll(self, index: int) -> None:
+        """Forgets the segments of that part and of those after it, as they were laid out one after the other."""
+        del self._ends[index:]
+        del self._flat[self._ends[-1] if self._ends else 0 :]
+
+    def _append(self, item: Item) -> None:
+        if self._last_may_grow():
+            part = self._parts[-1]
+            self.tokens -= part.tokens
+            part.append(item)
+        else:
+            part = Part([item])
+            part.enter(self._parts[-1].leaves if self._parts else Section.NONE)
+            self._parts.append(part)
+        self.tokens += part.tokens
+
+    def _part_before(self, seq: int) -> int:
+        """The last part that ends at or before that seq and shows something; -1 where there is none."""
+        index = bisect_right(self._parts, seq, key=_last_seq) - 1
+        while index >= 0 and not self._parts[index].segments():
+            index -= 1
+        return index
+
+    def _forget(self, indexes: Iterable[int], by: Entry, text: EntryText, views: Views) -> None:
+        lowest = len(self._parts)
+        for index in sorted(indexes, reverse=True):
+            items = [item for old in self._parts[index].items if (item := _after(old, by, text, views))]
+            if items != self._parts[index].items:
+                self._replace(index, items)
+                lowest = index
+        self._settle(lowest)
+
+    def _replace(self, index: int, items: list[Item]) -> None:
+        """Puts these items where the part was; what no longer ends with a seal runs on into the next part."""
+        end = index + 1
+        if items and not items[-1].seals and end < len(self._parts):
+            items = items + self._parts[end].items
+            end += 1
+        self.tokens -= sum(part.tokens for part in self._parts[index:end])
+        fresh = partition(items)
+        self._parts[index:end] = fresh
+        for part in fresh:
+            part.enter(Section.NONE)
+            self.tokens += part.tokens
+
+    def _settle(self, index: int) -> None:
+        """Tells each part from there on which section it begins in, as far as that has changed."""
+        del self._chain[index:]
+        self._unroll(index)
+        leaves = self._parts[index - 1].leaves if index else Section.NONE
+        for part in self._parts[index:]:
+            if part.enters != leaves:
+                self.tokens -= part.tokens
+                part.enter(leaves)
+                self.tokens += part.tokens
+            leaves = part.leaves
+
+
+def needed_seqs(views: Views) -> list[int]:
+    """The entries that must be loaded to open a prompt at these views: those in sight and those that put a stand."""
+    return sorted({stand.by if stand else seq for seq, stand in views.visible.shown.items()})
+
+
+def _item(seq: int, stand: Stand | None, entry: Entry, text: EntryText) -> Item:
+    """What is shown at that seq; `entry` is the one there, or the one that put the stand there."""
+    if stand is None:
+        section = Section.COMPACTED if isinstance(entry.block, RangeSummary) else Section.INTACT
+        asked = isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision"
+        return Item(seq, text, section, seals=asked)
+    # A stand for many entries ends its part, so that parts follow from what is in sight and from nothing else.
+    return Item(seq, stand_text(stand, entry, text), _SECTIONS[stand.kind], seals=stand.kind != "hidden")
+
+
+def _after(old: Item, by: Entry, text: EntryText, views: Views) -> Item | None:
+    """What is shown where that item was, once the entry has taken out of sight what it does."""
+    if old.seq not in views.visible.shown:
+        return None
+    stand = views.visible.shown[old.seq]
+    return _item(old.seq, stand, by, text) if stand and stand.by == by.seq else old
+
+
+def _parts_between(parts: Sequence[Part], first: int, last: int) -> range:
+    return range(max(0, _part_of(parts, first)), _part_of(parts, last) + 1)
+
+
+def _part_of(parts: Sequence[Part], seq: int) -> int:
+    """The last part that begins at or before that seq; -1 where none does."""
+    return bisect_right(parts, seq, key=_first_seq) - 1
+
+
+def _tool_of(entry: Entry, views: Views) -> str:
+    call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
+    call = views.calls.get(entry.turn_id, call_id) if call_id else None
+    return call.tool_id if call else ""
+
+
+def _first_seq(part: Part) -> int:
+    return part.first_seq
+
+
+def _last_seq(part: Part) -> int:
+    return part.last_seq
