@@ -1,0 +1,196 @@
+"""Running tools: one call, from its intent to its receipt, within its deadline and whatever the tool does."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final, Literal, assert_never, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import AnyBlock, Shown, ToolCall, registered_error
+from timeloom.core.codes import CodedError
+from timeloom.core.payload import BlobRef
+from timeloom.ports.tool import Emit, Outcome, Tool, ToolContext, ToolNotice, ToolSpec
+from timeloom.runtime.result_blocks import CallPlace, Show, result_blocks
+from timeloom.tools.binding import bind
+from timeloom.tools.failures import failure
+from timeloom.tools.registry import UnknownTool
+
+GRACE_S: Final = 5.0
+"""How long a cancelled tool may take to let go of what it holds. Smaller leaves processes and files behind; larger
+keeps the turn waiting for a tool that will not stop."""
+
+MAX_LOADED_BYTES: Final = 1024 * 1024
+"""Largest stored text that is read to decide how it is shown; of a larger one the prompt has a stub."""
+
+_CANCELS: Final = 2
+
+_logger = logging.getLogger(__name__)
+
+_Running = asyncio.Task[Outcome]
+_Ending = Literal["done", "late", "interrupted"]
+_strays: Final[set[_Running]] = set()
+"""Tasks that did not stop; the event loop alone would not keep them from being collected in the middle of work."""
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How calls are run: how texts are shown, and how a running call is stopped from outside."""
+
+    show: Show
+    interrupt: asyncio.Event | None = None
+    """Once it is set, the running call is cancelled and its receipt says so; the turn decides what follows."""
+    grace_s: float = GRACE_S
+
+
+async def run_call(
+    tool: Tool | None, call: ToolCall, context: ToolContext, settings: RunSettings
+) -> tuple[AnyBlock, ...]:
+    """The blocks that close the call, notices first; whatever goes wrong is told in them and does not raise.
+
+    If the task that awaits this is itself cancelled, the tool is stopped and there is no receipt: whoever takes over
+    finds the call open.
+    """
+    tool = tool or UnknownTool(call.tool_id)
+    emit = _Emitting(context.emit)
+    inner = replace(context, tool_call_id=call.tool_call_id, emit=emit)
+    notices: list[ToolNotice] = []
+    try:
+        outcome = await _supervised(tool.spec, _called(tool, call, inner, notices), inner, settings)
+    finally:
+        emit.close()
+    place = CallPlace(spec=tool.spec, turn_id=context.turn_id, tool_call_id=call.tool_call_id)
+    try:
+        outcome = replace(outcome, notices=(*notices, *outcome.notices))
+        return result_blocks(outcome, place, context.timeline.views, settings.show, await _texts(outcome, context))
+    except Exception:
+        _logger.exception("what %s left cannot be put on the timeline", call.tool_id)
+        error = registered_error("tool_result_error", "the tool ran, and what it left cannot be put on the timeline")
+        return result_blocks(Outcome(error=error), place, context.timeline.views, _whole)
+
+
+def stray_calls() -> int:
+    """How many calls of this process were cancelled and have not ended."""
+    return len(_strays)
+
+
+class _Emitting:
+    """Passes on what a tool says while its call runs; afterwards nobody expects it."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit: Emit | None = emit
+
+    def __call__(self, channel: str, text: str, /) -> None:
+        if self._emit is not None:
+            self._emit(channel, text)
+
+    def close(self) -> None:
+        self._emit = None
+
+
+async def _called(tool: Tool, call: ToolCall, context: ToolContext, notices: list[ToolNotice]) -> Outcome:
+    params = call.params
+    if isinstance(params, BlobRef):
+        params = (await context.timeline.payload(params)).decode()
+    bound = await bind(params, tool.spec.write_params, context)
+    notices.extend(bound.notices)
+    try:
+        return await tool.call(bound.params, context)
+    except SystemExit:
+        # The event loop would let it end the process, with every other conversation in it.
+        return Outcome(error=registered_error("tool_call_error", "the tool tried to end the process"))
+
+
+async def _supervised(
+    spec: ToolSpec, work: Coroutine[Any, Any, Outcome], context: ToolContext, settings: RunSettings
+) -> Outcome:
+    """What the work comes to: its own outcome, or that it was late or interrupted."""
+    if settings.interrupt and settings.interrupt.is_set():
+        work.close()
+        return Outcome(error=registered_error("tool_interrupted", f"{spec.tool_id} was stopped before it began"))
+    running = asyncio.create_task(work, name=f"{spec.tool_id} {context.tool_call_id}")
+    try:
+        ending = await _ending(running, spec.deadline_s, settings.interrupt)
+    except asyncio.CancelledError:
+        await _stopped(running, settings.grace_s)
+        raise
+    match ending:
+        case "done":
+            return _outcome(running, spec, context)
+        case "late":
+            said = f"{spec.tool_id} did not finish within {spec.deadline_s:g} s and was cancelled"
+            code = "tool_timeout"
+        case "interrupted":
+            said, code = f"{spec.tool_id} was stopped before it had finished", "tool_interrupted"
+        case _:
+            assert_never(ending)
+    if spec.effect != "pure":
+        said += "; what it had done until then stays done"
+    if not await _stopped(running, settings.grace_s):
+        said += "; it did not stop when it was cancelled and may be running still"
+    return Outcome(error=registered_error(code, said))
+
+
+async def _ending(running: _Running, deadline_s: float, interrupt: asyncio.Event | None) -> _Ending:
+    waiting = asyncio.create_task(interrupt.wait()) if interrupt else None
+    tasks: set[_Running | asyncio.Task[Literal[True]]] = {running, waiting} if waiting else {running}
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if waiting:
+            waiting.cancel()
+    if running in done:
+        return "done"
+    return "interrupted" if done else "late"
+
+
+def _outcome(done: _Running, spec: ToolSpec, context: ToolContext) -> Outcome:
+    if done.cancelled():
+        return Outcome(error=registered_error("tool_call_error", "the tool cancelled its own call"))
+    if error := done.exception():
+        if not isinstance(error, CodedError):
+            _logger.error("%s failed", spec.tool_id, exc_info=error)
+        return Outcome(error=failure(error, context.out_dir))
+    outcome = cast(object, done.result())
+    if isinstance(outcome, Outcome):
+        return outcome
+    said = f"the tool returned a {type(outcome).__name__}; expected an Outcome"
+    return Outcome(error=registered_error("tool_result_error", said))
+
+
+async def _stopped(running: _Running, grace_s: float) -> bool:
+    """Cancels the task and waits for its end, for as long as a tool may take; says whether it ended."""
+    for _ in range(_CANCELS):
+        running.cancel()
+        await asyncio.wait({running}, timeout=grace_s / _CANCELS)
+        if running.done():
+            _put_away(running)
+            return True
+    _logger.error("%s did not stop when it was cancelled", running.get_name())
+    _strays.add(running)
+    running.add_done_callback(_put_away)
+    return False
+
+
+def _put_away(running: _Running) -> None:
+    """Takes note of how a task ended that nobody waits for."""
+    _strays.discard(running)
+    if not running.cancelled() and (error := running.exception()):
+        _logger.info("%s ended after it was cancelled", running.get_name(), exc_info=error)
+
+
+async def _texts(outcome: Outcome, context: ToolContext) -> dict[BlobRef, str]:
+    """What the stored texts of the artifacts say, as far as they can be read and are not too large to be shown."""
+    texts: dict[BlobRef, str] = {}
+    for artifact in outcome.artifacts:
+        ref = artifact.text
+        if isinstance(ref, BlobRef) and ref not in texts and ref.size_bytes <= MAX_LOADED_BYTES:
+            try:
+                texts[ref] = (await context.timeline.payload(ref)).decode("utf-8", "replace")
+            except CodedError:
+                _logger.warning("a text that a tool refers to cannot be read", exc_info=True)
+    return texts
+
+
+def _whole(_text: str, _mime: str, _path: str) -> Shown:
+    return Shown("whole")

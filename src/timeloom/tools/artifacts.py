@@ -1,0 +1,161 @@
+"""Artifacts: a file's newest content by its logical path, brought into the workspace where it is not there yet."""
+
+import asyncio
+
+import msgspec
+
+from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, Hosting, ResultContent, ResultDigest
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import FileForm, FilePath, PhysicalPath, physical
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Entry
+from timeloom.core.view.artifacts import Version
+from timeloom.core.view.views import Views
+from timeloom.ports.tool import TimelineReader, ToolContext
+from timeloom.tools.mime import mime_of
+from timeloom.tools.workspace import Workspace
+
+
+class ArtifactError(CodedError):
+    """An artifact that is not there, or cannot be what was asked for."""
+
+
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as the timeline has it."""
+
+    data: bytes
+    mime: str
+    digest: Digest | None = None
+    hosting: Hosting | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it is there: of some results the timeline keeps the beginning only."""
+        return not self.digest or (self.digest.size_bytes or 0) <= len(self.data)
+
+
+class LocalFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that lies in the workspace; `digest` and `hosting` are what the timeline says of it.
+
+    One that is not `complete` does not lie there: its beginning is all that is left of it.
+    """
+
+    path: FileForm
+    physical: PhysicalPath
+    mime: str
+    data: bytes
+    digest: Digest | None = None
+    hosting: Hosting | None = None
+    complete: bool = True
+
+
+def is_editable(path: FileForm, turn: TurnId) -> bool:
+    """Whether tools may write there in that turn: its own files and outputs, and nothing that a user sent."""
+    return isinstance(path, FilePath) and path.turn == turn
+
+
+async def local_file(path: FileForm, context: ToolContext) -> LocalFile:
+    """The whole file, which now lies in the workspace; raises `ArtifactError` where nobody has it.
+
+    Of the current turn's files the workspace has the newest state, for programs write there too. Any other file is
+    what the timeline says it is, and a copy that differs is replaced.
+    """
+    found = await find_file(path, context)
+    if found is None:
+        raise ArtifactError("path_not_found", f"there is no file {path}")
+    if not found.complete:
+        raise ArtifactError("path_not_found", f"of {path} only the first {len(found.data)} bytes were kept")
+    return found
+
+
+async def find_file(path: FileForm, context: ToolContext) -> LocalFile | None:
+    """The file as `local_file` gives it, or what is left of it; nothing where nobody has it."""
+    workspace, place = Workspace(context.out_dir), physical(path)
+    editable = is_editable(path, context.turn_id)
+    if editable and (data := await asyncio.to_thread(workspace.read, place)) is not None:
+        return _of_workspace(path, data, context.timeline)
+    stored = await stored_file(path, context.timeline)
+    if not editable and (stored is None or not stored.complete):
+        data = await asyncio.to_thread(workspace.read, place)
+        if data is not None:
+            return _of_workspace(path, data, context.timeline)
+    if stored is None:
+        return None
+    if stored.complete:
+        await asyncio.to_thread(workspace.bring, place, stored.data, read_only=not editable)
+    return LocalFile(
+        path=path,
+        physical=place,
+        mime=stored.mime,
+        data=stored.data,
+        digest=stored.digest,
+        hosting=stored.hosting,
+        complete=stored.complete,
+    )
+
+
+def shows_again(entry: Entry, views: Views) -> bool:
+    """Whether the entry is what a read has shown: a copy, and perhaps a part, of what another entry holds."""
+    block = entry.block
+    return isinstance(block, ResultContent) and views.artifacts.is_reading(entry.turn_id, block.tool_call_id)
+
+
+async def stored_file(path: FileForm, timeline: TimelineReader) -> StoredFile | None:
+    """The newest version on the timeline; nothing where there is none, or where it has no content.
+
+    A version that failed changed nothing, so the one before it counts. What a read has shown is no version.
+    """
+    views = timeline.views.artifacts
+    artifact = views.artifacts.get(str(path))
+    calls = artifact.by_call if artifact else {}
+    kept = [place for call, place in calls.items() if call not in views.reading_calls]
+    for version in [artifact.versions[place] for place in sorted(kept, reverse=True)] if artifact else []:
+        digest, content = await _parts(version, timeline)
+        if content is None or (digest and digest.error):
+            continue
+        return await _stored(digest, content, path, timeline)
+    return None
+
+
+async def _parts(version: Version, timeline: TimelineReader) -> tuple[Digest | None, ResultContent | Attachment | None]:
+    seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
+    digest: Digest | None = None
+    content: ResultContent | Attachment | None = None
+    for entry in sorted(await timeline.entries(seqs), key=_seq):
+        block = entry.block
+        if isinstance(block, ResultDigest | AttachmentMeta):
+            digest = block.digest
+        if isinstance(block, ResultContent | Attachment):
+            content = block
+    return digest, content
+
+
+def _seq(entry: Entry) -> int:
+    return entry.seq
+
+
+async def _stored(
+    digest: Digest | None, content: ResultContent | Attachment, path: FileForm, timeline: TimelineReader
+) -> StoredFile | None:
+    payload = content.data if content.text is None else content.text
+    if payload is None:
+        return None
+    if isinstance(payload, BlobRef):
+        data = await timeline.payload(payload)
+    else:
+        data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
+    return StoredFile(
+        data=data, mime=_mime(digest.mime if digest else "", content.mime, path), digest=digest, hosting=content.hosting
+    )
+
+
+def _of_workspace(path: FileForm, data: bytes, timeline: TimelineReader) -> LocalFile:
+    known = timeline.views.artifacts.artifacts.get(str(path))
+    digest = known.digest if known else None
+    mime = _mime(digest.mime if digest else "", "", path)
+    return LocalFile(path=path, physical=physical(path), mime=mime, data=data, digest=digest)
+
+
+def _mime(said: str, of_content: str, path: FileForm) -> str:
+    return said or of_content or mime_of(str(path))

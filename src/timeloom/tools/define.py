@@ -1,0 +1,197 @@
+"""A tool from a typed async function: its signature becomes the schema, its docstring the words."""
+
+import copy
+import inspect
+import keyword
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Final, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.codes import CodedError
+from timeloom.ports.tool import (
+    DEADLINE_S,
+    Caller,
+    Effect,
+    Emit,
+    Outcome,
+    TimelineReader,
+    ToolContext,
+    ToolSpec,
+)
+from timeloom.tools.binding import WritePath
+from timeloom.tools.docstrings import describe
+from timeloom.tools.failures import failure
+from timeloom.tools.parameters import Parameters
+from timeloom.tools.returned import outcome_of
+from timeloom.tools.schema import params_schema
+
+ToolFunction = Callable[..., Awaitable[object]]
+
+GIVEN: Final[Mapping[object, Callable[[ToolContext], object]]] = MappingProxyType(
+    {
+        ToolContext: lambda context: context,
+        Caller: lambda context: context.caller,
+        TimelineReader: lambda context: context.timeline,
+        Emit: lambda context: context.emit,
+        Path: lambda context: context.out_dir,
+    }
+)
+"""What a function is given where a parameter has this type; such a parameter is not in the schema."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Traits(TypedDict, total=False):
+    """What else may be said of a tool; each is described at `ToolSpec`."""
+
+    aliases: tuple[str, ...]
+    examples: tuple[str, ...]
+    reports: bool
+    max_text_bytes: int
+
+
+class FunctionTool:
+    """A function as a tool; `function` is the one that was decorated."""
+
+    def __init__(
+        self, spec: ToolSpec, function: ToolFunction, parameters: Parameters, given: Mapping[str, object]
+    ) -> None:
+        self._spec = spec
+        self.function = function
+        self._parameters = parameters
+        self._given = given
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What is known of the tool without calling it."""
+        return self._spec
+
+    async def call(self, params: str, context: ToolContext) -> Outcome:
+        """What the function comes to; whatever it raises but a cancellation is the outcome's error."""
+        try:
+            values = self._parameters.parse(params)
+            given = {name: GIVEN[kind](context) for name, kind in self._given.items()}
+            return outcome_of(await self.function(**values, **given), context)
+        except CodedError as error:
+            return Outcome(error=failure(error, context.out_dir))
+        except Exception as error:
+            _logger.exception("%s failed", self._spec.tool_id)
+            return Outcome(error=failure(error, context.out_dir))
+
+
+def tool(
+    tool_id: str,
+    *,
+    effect: Effect = "irreversible",
+    deadline_s: float = DEADLINE_S,
+    renamed: Mapping[str, str] | None = None,
+    **traits: Unpack[Traits],
+) -> Callable[[ToolFunction], FunctionTool]:
+    """Makes a tool of the decorated function; raises `tool_malformed` where its form does not allow that.
+
+    `renamed` has other names that models use for a parameter, each with the name that it has.
+    """
+    spec = ToolSpec(tool_id=tool_id, purpose="", effect=effect, deadline_s=deadline_s, **traits)
+
+    def made(function: ToolFunction) -> FunctionTool:
+        try:
+            return _defined(spec, function, renamed or {})
+        except CodedError as error:
+            raise CodedError(error.code, f"{tool_id}: {error}") from error
+
+    return made
+
+
+def _defined(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, str]) -> FunctionTool:
+    if not inspect.iscoroutinefunction(function):
+        raise _malformed("a tool is an async function")
+    if not spec.deadline_s > 0:
+        raise _malformed(f"deadline_s is above 0, got {spec.deadline_s}")
+    hints = _hints(function)
+    given = {name: hint for name, hint in hints.items() if any(hint is kind for kind in GIVEN)}
+    struct = _struct(spec.tool_id, function, {name: hint for name, hint in hints.items() if name not in given})
+    described = describe(inspect.getdoc(function) or "", struct.__struct_encode_fields__)
+    if not described.purpose:
+        raise _malformed("the first line of the docstring says what the tool is for, and there is none")
+    schema = params_schema(struct, described.params)
+    spec = replace(
+        spec,
+        purpose=described.purpose,
+        description=described.description,
+        params_schema=msgspec.json.encode(schema).decode(),
+        write_params=tuple(write_params(struct)),
+    )
+    parameters = Parameters(tool_id=spec.tool_id, struct=struct, schema=schema, renamed=renamed)
+    return FunctionTool(spec, function, parameters, given)
+
+
+def write_params(struct: type[msgspec.Struct]) -> Iterator[str]:
+    """The places in parameters of this shape that are marked as paths the tool writes, such as `files.*.path`."""
+    yield from (".".join(steps) for steps in _marked(struct, ()))
+
+
+def _hints(function: ToolFunction) -> dict[str, object]:
+    """Each parameter with its type; what can only be given by place, or has no type, is refused."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise _malformed(f"the types of a tool are known where it is defined: {error}") from error
+    found: dict[str, object] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise _malformed(f"parameters are given by name, and {name} cannot be")
+        if name not in hints:
+            raise _malformed(f"the parameter {name} has no type")
+        found[name] = hints[name]
+    return found
+
+
+def _struct(tool_id: str, function: ToolFunction, hints: Mapping[str, object]) -> type[msgspec.Struct]:
+    parameters = inspect.signature(function).parameters
+    fields: list[tuple[str, type] | tuple[str, type, object]] = []
+    for name, hint in hints.items():
+        kind, default = cast(type, hint), parameters[name].default
+        fields.append((name, kind) if default is inspect.Parameter.empty else (name, kind, _field(default)))
+    # `from_` is `from` outside, where no Python keyword is in the way.
+    names = {name: name[:-1] for name in hints if name.endswith("_") and keyword.iskeyword(name[:-1])}
+    name = "".join(part.title() for part in tool_id.replace(".", "_").split("_") if part.isidentifier())
+    return msgspec.defstruct(name or "Params", fields, kw_only=True, rename=names, module=function.__module__)
+
+
+def _field(default: object) -> object:
+    """The default as a Struct takes it: one that can change is copied for each call."""
+    changes = isinstance(default, list | dict | set)
+    return msgspec.field(default_factory=partial(copy.copy, cast(object, default))) if changes else default
+
+
+def _marked(hint: object, seen: tuple[object, ...]) -> Iterator[tuple[str, ...]]:
+    if get_origin(hint) is Annotated:
+        kind, *marks = get_args(hint)
+        if any(mark is WritePath or isinstance(mark, WritePath) for mark in marks):
+            yield ()
+        else:
+            yield from _marked(kind, seen)
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        # A type that contains itself is not followed into itself: its places have no end.
+        if hint not in seen:
+            yield from _marked_fields(hint, (*seen, hint))
+    else:
+        step = ("*",) if get_origin(hint) in (list, tuple, dict, set, frozenset) else ()
+        for inner in get_args(hint):
+            yield from ((*step, *steps) for steps in _marked(inner, seen))
+
+
+def _marked_fields(struct: type[msgspec.Struct], seen: tuple[object, ...]) -> Iterator[tuple[str, ...]]:
+    hints = get_type_hints(struct, include_extras=True)
+    for name, outside in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        yield from ((outside, *steps) for steps in _marked(hints[name], seen))
+
+
+def _malformed(message: str) -> CodedError:
+    return CodedError("tool_malformed", message)

@@ -1,0 +1,47 @@
+"""Docstrings of tools: the purpose, the description and a line for each parameter.
+
+The first line is the purpose, which the catalogue shows. A line `name: text` is about the parameter of that name, and
+lines that are indented deeper go on with it. All other lines are the description.
+"""
+
+import inspect
+import re
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+_LINE = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_]*): +(\S.*)")
+_HEADINGS = frozenset({"Args:", "Arguments:", "Parameters:"})
+
+
+class Described(msgspec.Struct, frozen=True):
+    """What a docstring says, in its parts."""
+
+    purpose: str
+    description: str
+    params: Mapping[str, str]
+
+
+def describe(docstring: str, names: Collection[str]) -> Described:
+    """The parts of a docstring of a tool with these parameters."""
+    purpose, _, rest = inspect.cleandoc(docstring).partition("\n")
+    params: dict[str, list[str]] = {}
+    about: list[str] = []
+    text, depth = about, -1
+    for line in rest.split("\n"):
+        found = _LINE.fullmatch(line)
+        if found and found[2] in names:
+            depth, text = len(found[1]), params.setdefault(found[2], [])
+            text.append(found[3].strip())
+        elif text is not about and _indentation(line) > depth:
+            text.append(line.strip())
+        elif line.strip() not in _HEADINGS:
+            text = about
+            about.append(line.rstrip())
+    joined = {name: " ".join(lines) for name, lines in params.items()}
+    return Described(purpose.strip(), "\n".join(about).strip(), joined)
+
+
+def _indentation(line: str) -> int:
+    """How far the line is indented; an empty one not at all, so that it ends what stands before it."""
+    return len(line) - len(line.lstrip()) if line.strip() else -1

@@ -1,0 +1,120 @@
+"""MIME types of files: by their names, from a table of our own so that every machine says the same."""
+
+from types import MappingProxyType
+from typing import Final
+
+UNKNOWN: Final = "application/octet-stream"
+
+_SNIFFED_BYTES: Final = 8192
+_BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+_TYPES: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("md", "markdown"), "text/markdown"),
+        **dict.fromkeys(("txt", "text", "log", "cfg", "conf", "ini", "env", "lock", "gitignore"), "text/plain"),
+        **dict.fromkeys(("html", "htm"), "text/html"),
+        **dict.fromkeys(("yaml", "yml"), "application/yaml"),
+        **dict.fromkeys(("js", "mjs", "cjs"), "text/javascript"),
+        **dict.fromkeys(("ts", "tsx"), "text/x-typescript"),
+        **dict.fromkeys(("sh", "bash"), "text/x-shellscript"),
+        **dict.fromkeys(("c", "h"), "text/x-c"),
+        **dict.fromkeys(("cpp", "cc", "hpp"), "text/x-c++"),
+        **dict.fromkeys(("patch", "diff"), "text/x-diff"),
+        **dict.fromkeys(("jpg", "jpeg"), "image/jpeg"),
+        **dict.fromkeys(("tif", "tiff"), "image/tiff"),
+        "css": "text/css",
+        "csv": "text/csv",
+        "tsv": "text/tab-separated-values",
+        "rst": "text/x-rst",
+        "tex": "text/x-tex",
+        "py": "text/x-python",
+        "jsx": "text/jsx",
+        "java": "text/x-java",
+        "go": "text/x-go",
+        "rs": "text/x-rust",
+        "rb": "text/x-ruby",
+        "sql": "application/sql",
+        "json": "application/json",
+        "jsonl": "application/jsonl",
+        "ipynb": "application/x-ipynb+json",
+        "toml": "application/toml",
+        "xml": "application/xml",
+        "svg": "image/svg+xml",
+        "mmd": "text/vnd.mermaid",
+        "png": "image/png",
+        "gif": "image/gif",
+        "webp": "image/webp",
+        "bmp": "image/bmp",
+        "ico": "image/x-icon",
+        "pdf": "application/pdf",
+        "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "doc": "application/msword",
+        "ppt": "application/vnd.ms-powerpoint",
+        "xls": "application/vnd.ms-excel",
+        "zip": "application/zip",
+        "gz": "application/gzip",
+        "tar": "application/x-tar",
+        "parquet": "application/vnd.apache.parquet",
+        "sqlite": "application/vnd.sqlite3",
+        "mp3": "audio/mpeg",
+        "wav": "audio/wav",
+        "mp4": "video/mp4",
+    }
+)
+_TEXTUAL: Final = frozenset(
+    {
+        "application/json",
+        "application/jsonl",
+        "application/yaml",
+        "application/toml",
+        "application/xml",
+        "application/sql",
+        "application/javascript",
+        "image/svg+xml",
+    }
+)
+
+
+def mime_of(name: str) -> str:
+    """The type that the end of the name stands for; of no known end, `application/octet-stream`."""
+    _, dot, end = name.rpartition(".")
+    return _TYPES.get(end.lower(), UNKNOWN) if dot else UNKNOWN
+
+
+def is_textual(mime: str) -> bool:
+    """Whether what has this type is read as text."""
+    kind = bare(mime)
+    return kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))
+
+
+def is_viewable(mime: str) -> bool:
+    """Whether a model can be shown what has this type although it is no text: an image or a PDF."""
+    kind = bare(mime)
+    return kind == "application/pdf" or (kind.startswith("image/") and not is_textual(kind))
+
+
+def bare(mime: str) -> str:
+    """The type without its parameters, in lower case."""
+    return mime.partition(";")[0].strip().lower()
+
+
+def text_in(data: bytes, mime: str) -> str | None:
+    """The text that the bytes hold; nothing where they are no text, whatever their type says.
+
+    A type that is not textual is only believed to hold text where it is unknown and the bytes are plain UTF-8.
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark) and (is_textual(mime) or bare(mime) == UNKNOWN):
+            return data.decode(encoding, "replace")
+    if b"\0" in data[:_SNIFFED_BYTES]:
+        return None
+    if is_textual(mime):
+        return data.decode("utf-8", "replace")
+    if bare(mime) != UNKNOWN:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

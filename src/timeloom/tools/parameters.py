@@ -1,0 +1,109 @@
+"""Parameters of a call: read strictly, and refused in a sentence that names the parameter."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.stream.scalars import mended
+from timeloom.tools.schema import JsonSchema, fragment, words
+
+_PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
+_MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_KIND: Final = re.compile(r"Expected `[^`]*`, got `([^`]*)`")
+_STEPS: Final = re.compile(r"\.|\[([0-9.]+)\]\.?")
+_GOT_CHARS: Final = 80
+_NAME_CHARS: Final = 60
+
+
+class ParamsError(CodedError):
+    """Parameters that a tool does not take; the message names the parameter, what was got and what was expected."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("tool_params_invalid", message)
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of one tool: the Struct they are read into, its schema, and other names that some go by."""
+
+    tool_id: str
+    struct: type[msgspec.Struct]
+    schema: JsonSchema
+    renamed: Mapping[str, str]
+
+    def parse(self, text: str) -> dict[str, object]:
+        """The values by the names that the function has for them; raises `ParamsError`."""
+        given = self._known(_object(text))
+        try:
+            values = msgspec.convert(given, self.struct)
+        except msgspec.ValidationError as error:
+            raise ParamsError(self._sentence(str(error), given)) from None
+        return {name: getattr(values, name) for name in self.struct.__struct_fields__}
+
+    def _known(self, given: dict[str, object]) -> dict[str, object]:
+        known = self.struct.__struct_encode_fields__
+        named: dict[str, object] = {}
+        for name, value in given.items():
+            canonical = self.renamed.get(name, name)
+            if canonical not in known:
+                raise ParamsError(f"{self.tool_id} has no parameter {_shown(name)}{_hint(name, known)}")
+            if canonical in named or (canonical != name and canonical in given):
+                raise ParamsError(f"{self.tool_id} was given `{canonical}` twice, also as {_shown(name)}")
+            named[canonical] = value
+        return named
+
+    def _sentence(self, problem: str, given: Mapping[str, object]) -> str:
+        found = cast(re.Match[str], _PLACE.fullmatch(problem))
+        what, place = found[1], found[2] or ""
+        if missing := _MISSING.fullmatch(what):
+            place = f"{place}.{missing[1]}" if place else missing[1]
+            what, got = "is missing", ""
+        else:
+            kind = _KIND.fullmatch(what)
+            what = f"is of type `{kind[1]}`" if kind else f"was refused: {what[0].lower()}{what[1:]}"
+            got = _got(given, _steps(place))
+        expected = words(self.schema, fragment(self.schema, _steps(place)))
+        return f"the parameter `{place}` of {self.tool_id} {what}{got}; expected {expected}"
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Those of the known names that are most like this one, the likeliest first."""
+    return difflib.get_close_matches(name[:_NAME_CHARS].lower(), list(known), most, 0.5)
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(mended(text), type=dict[str, object])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ParamsError(f"parameters are one JSON object that nests a little, got {_shown(text)}: {error}") from None
+
+
+def _hint(name: str, known: tuple[str, ...]) -> str:
+    if close := nearest(name, known):
+        return f"; did you mean `{close[0]}`?"
+    return f"; it has {', '.join(f'`{each}`' for each in known)}" if known else "; it takes none"
+
+
+def _shown(name: str) -> str:
+    return f"`{name}`" if len(name) <= _NAME_CHARS and name.isprintable() else f"{name[:_NAME_CHARS]!a}…"
+
+
+def _steps(place: str) -> list[str]:
+    return [step for step in _STEPS.split(place) if step]
+
+
+def _got(given: object, steps: Iterable[str]) -> str:
+    """The value at that place as JSON, where it can be found and is worth repeating."""
+    here = given
+    for step in steps:
+        if isinstance(here, dict) and step in here:
+            here = cast(dict[str, object], here)[step]
+        elif isinstance(here, list) and step.isdigit() and int(step) < len(cast(list[object], here)):
+            here = cast(list[object], here)[int(step)]
+        else:
+            return ""
+    text = msgspec.json.encode(here).decode()
+    return f" ({text[:_GOT_CHARS]}{'…' if len(text) > _GOT_CHARS else ''})"

@@ -1,0 +1,116 @@
+"""react.checkout: files of earlier turns copied into the current turn, where they can be edited."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from timeloom.core.blocks import Shown
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import FilePath, PhysicalPath, logical, physical
+from timeloom.core.render.json_text import json_line
+from timeloom.core.tokens import estimate
+from timeloom.ports.tool import Artifact, Outcome, ToolContext
+from timeloom.tools.artifacts import LocalFile, local_file
+from timeloom.tools.mime import is_viewable, text_in
+from timeloom.tools.react.selecting import MAX_SELECTED_FILES, selected
+from timeloom.tools.workspace import Workspace
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """A file of the current turn and the one it was copied from."""
+
+    path: str
+    physical_path: str
+    copied_from: str
+    size_bytes: int
+
+
+class CheckoutStatus(msgspec.Struct, kw_only=True):
+    """The status of a checkout: what was copied, what was the same already, and what was taken away."""
+
+    mode: Literal["replace", "overlay"]
+    copied: list[Copied] = []
+    unchanged: list[str] = []
+    removed: list[str] = []
+
+
+async def checkout(
+    context: ToolContext, paths: tuple[str, ...], mode: Literal["replace", "overlay"] = "overlay"
+) -> Outcome:
+    """Copies files of earlier turns into the current turn's files/, to be edited and tested there.
+
+    Only files/ are checked out; outputs and attachments are read with react.read or brought by react.pull. If one of
+    the files is missing, nothing is changed.
+
+    paths: fi: paths of files/, or folders such as fi:turn_1.files/src/
+    mode: overlay puts them over what is there; replace takes all other files of the current turn's files/ away
+    """
+    wanted = _wanted(paths, context)
+    targets = _targets(wanted, [await local_file(path, context) for path in wanted], context.turn_id)
+    workspace = Workspace(context.out_dir)
+    status = CheckoutStatus(mode=mode)
+    artifacts: list[Artifact] = []
+    for target, source in targets.items():
+        if not await asyncio.to_thread(workspace.bring, physical(target), source.data, read_only=False):
+            status.unchanged.append(str(target))
+            continue
+        copied = Copied(str(target), str(physical(target)), str(source.path), len(source.data))
+        status.copied.append(copied)
+        artifacts.append(_artifact(target, source))
+    if mode == "replace":
+        kept = {physical(target) for target in targets}
+        gone = await asyncio.to_thread(_take_away, workspace, context.turn_id, kept)
+        status.removed = [str(logical(str(place))) for place in gone]
+        artifacts += (_gone(path) for path in status.removed if path in context.timeline.views.artifacts.artifacts)
+    return Outcome(status=msgspec.json.encode(status).decode(), artifacts=tuple(artifacts))
+
+
+def _wanted(paths: tuple[str, ...], context: ToolContext) -> list[FilePath]:
+    wanted: dict[FilePath, None] = {}
+    for text in paths:
+        for path in selected(text, context.turn_id, context.timeline.views):
+            if not isinstance(path, FilePath) or path.area != "files":
+                raise CodedError(
+                    "tool_params_invalid", f"only files/ are checked out, got {path}; react.pull brings it"
+                )
+            wanted[path] = None
+    if not 0 < len(wanted) <= MAX_SELECTED_FILES:
+        raise CodedError("tool_params_invalid", f"one call takes 1 to {MAX_SELECTED_FILES} files, got {len(wanted)}")
+    return list(wanted)
+
+
+def _targets(wanted: Sequence[FilePath], sources: Sequence[LocalFile], turn: TurnId) -> dict[FilePath, LocalFile]:
+    """Each file of the current turn with what is copied there; of several that have one name, the last counts."""
+    return {FilePath(turn, "files", path.rel): source for path, source in zip(wanted, sources, strict=True)}
+
+
+def _take_away(workspace: Workspace, turn: TurnId, kept: set[PhysicalPath]) -> list[PhysicalPath]:
+    others = [place for place in workspace.walk((turn, "files")).files if place not in kept]
+    return [place for place in others if workspace.remove(place)]
+
+
+def _artifact(target: FilePath, source: LocalFile) -> Artifact:
+    """The copy as a version of its own; its content is kept and not shown."""
+    text = text_in(source.data, source.mime)
+    is_exact = text is not None and text.encode("utf-8", "surrogatepass") == source.data
+    has_payload = is_exact or is_viewable(source.mime)
+    said = f"[READ] a copy of {source.path}: react.read({json_line([str(target)])})"
+    return Artifact(
+        path=str(target),
+        mime=source.mime,
+        text=text if is_exact else None,
+        data=None if is_exact else source.data,
+        kind=(source.digest and source.digest.kind) or "file",
+        visibility="internal",
+        physical_path=str(physical(target)),
+        size_bytes=len(source.data),
+        shown=Shown(how="stub", tokens=estimate(text or ""), text=said) if has_payload else None,
+    )
+
+
+def _gone(path: str) -> Artifact:
+    """A version without content: from here on there is no file."""
+    return Artifact(path=path, mime="text/plain", visibility="internal", size_bytes=0)

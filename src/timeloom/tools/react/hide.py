@@ -1,0 +1,113 @@
+"""react.hide: a bulky block that can be read again is put out of sight, with a few words in its place."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import Hidden
+from timeloom.core.codes import CodedError
+from timeloom.core.payload import BlobRef
+from timeloom.core.policy.caching import CacheSettings, editable_after, may_hide
+from timeloom.core.timeline import Entry
+from timeloom.core.tokens import estimate
+from timeloom.core.view.visible import Stand, VisibleView
+from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
+from timeloom.tools.react.resolve import named
+
+MAX_REPLACEMENT_CHARS: Final = 500
+"""Longest text in place of what was hidden. A longer one would be a summary, which hides nothing."""
+
+_BYTES_PER_TOKEN: Final = 4
+
+
+class HideError(CodedError):
+    """A block that cannot be hidden."""
+
+
+class HideStatus(msgspec.Struct, frozen=True):
+    """What was hidden: how many blocks of that path, and what stands in their place."""
+
+    path: str
+    blocks_hidden: int
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    """`react.hide` with the settings that say what may still change."""
+
+    settings: CacheSettings = field(default_factory=CacheSettings)
+
+    async def hide(self, context: ToolContext, path: str, replacement: str) -> Outcome:
+        """Puts a bulky recent block out of sight; react.read of the same path brings it back.
+
+        Only blocks after the pre-tail cache point can be hidden; an earlier one is refused with hide_before_cache.
+
+        path: the logical path of what is to be hidden
+        replacement: a few words of your own that say what it was and what matters of it
+        """
+        target = str(named(path, context.turn_id))
+        words = _words(replacement)
+        seqs = _in_sight(target, context.timeline.views.visible)
+        if not seqs:
+            raise HideError("hide_not_visible", f"nothing at {target} is in sight, so there is nothing to hide")
+        if not await self._may_hide(seqs, context.timeline):
+            raise HideError(
+                "hide_before_cache",
+                f"{target} lies before the pre-tail cache point or too far from the end; hide what came later",
+            )
+        status = HideStatus(target, len(seqs), words)
+        return Outcome(blocks=(Hidden(target=target, replacement=words),), status=msgspec.json.encode(status).decode())
+
+    async def _may_hide(self, seqs: Sequence[int], timeline: TimelineReader) -> bool:
+        point = editable_after(timeline.views, self.settings)
+        if seqs[0] <= point:
+            return False
+        visible = timeline.views.visible
+        after = await timeline.entries(visible.order[bisect_left(visible.order, seqs[0]) :])
+        tokens = {entry.seq: _tokens(entry, visible.shown[entry.seq]) for entry in after}
+        size = sum(tokens[seq] for seq in seqs)
+        return may_hide(seqs[0], size, sum(tokens.values()), point, self.settings)
+
+
+def _words(replacement: str) -> str:
+    """The words on one line, so that they look like no line of the prompt; who shows them puts the full stop."""
+    words = " ".join(replacement.split()).rstrip(".")
+    if not words:
+        raise CodedError("tool_params_invalid", "replacement says in a few words what was hidden, got nothing")
+    if len(words) > MAX_REPLACEMENT_CHARS:
+        message = f"replacement has at most {MAX_REPLACEMENT_CHARS} characters, got {len(words)}"
+        raise CodedError("tool_params_invalid", message)
+    return words
+
+
+def _in_sight(path: str, visible: VisibleView) -> list[int]:
+    """The entries that a hide of this path takes out of sight, in order."""
+    if path in visible.summaries:
+        by, place = visible.summaries[path]
+        stand = visible.shown.get(place)
+        return [place] if stand and stand.by == by else []
+    seqs = [visible.at_alias[path]] if path in visible.at_alias else visible.at_path.get(path, [])
+    return sorted(seq for seq in seqs if _can_be_hidden(seq, visible))
+
+
+def _can_be_hidden(seq: int, visible: VisibleView) -> bool:
+    if seq not in visible.shown:
+        return False
+    stand = visible.shown[seq]
+    return stand is None or stand.kind == "hidden"
+
+
+def _tokens(entry: Entry, stand: Stand | None) -> int:
+    """About what the entry costs a prompt: what stands for it, what is shown of it, or else what it says."""
+    if stand:
+        return estimate(stand.text)
+    block = entry.block
+    shown = getattr(block, "shown", None)
+    said = (shown and shown.text) or getattr(block, "text", None) or getattr(block, "params", "")
+    if isinstance(said, BlobRef):
+        return said.size_bytes // _BYTES_PER_TOKEN
+    return estimate(said)

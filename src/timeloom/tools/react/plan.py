@@ -1,0 +1,81 @@
+"""react.plan: plans opened, replaced, taken up again and closed."""
+
+from itertools import count
+
+import msgspec
+
+from timeloom.core.blocks import PlanRecorded
+from timeloom.core.ids import PlanId, make_plan_id
+from timeloom.core.paths import LatestPlanPath
+from timeloom.core.payload import ref_of
+from timeloom.core.plans.changes import Changed, Moment, PlanMode
+from timeloom.core.plans.lifecycle import carry_out, read_order
+from timeloom.core.plans.snapshot import PlanState
+from timeloom.core.view.plans import PlansView
+from timeloom.ports.clock import timestamp
+from timeloom.ports.tool import Outcome, ToolContext
+
+
+class PlanStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """How a plan stands after the call, and where its newest snapshot is read."""
+
+    plan_id: str
+    state: PlanState
+    current: bool
+    steps: int
+    path: str
+
+
+class PlanStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a call: the plans it changed; none where all was so already."""
+
+    mode: str
+    changed: tuple[PlanStanding, ...]
+    current: str | None
+
+
+async def plan(context: ToolContext, mode: PlanMode, steps: tuple[str, ...] = (), plan_id: str = "") -> Outcome:
+    """Manages plans: checklists that stay in sight from round to round and from turn to turn.
+
+    Progress is not reported here but by marks in the notes of another round, such as `✓ [1]`, `… [2]`, `✗ [3]`.
+
+    mode: new opens a plan and makes it the current one; replace retires a plan for a new one; activate makes an older
+        open plan the current one; close ends a plan
+    steps: for new and replace: 1 to 50 lines
+    plan_id: for activate; for replace and close where it is not the current plan
+    """
+    plans = context.timeline.views.plans
+    moment = Moment(context.turn_id, timestamp(context.epoch_us))
+    changes = carry_out(read_order(mode, steps, plan_id), plans, moment, _fresh_id(context, plans))
+    current = _current(plans, changes)
+    status = PlanStatus(mode=mode, changed=tuple(_standing(change, current) for change in changes), current=current)
+    blocks = tuple(PlanRecorded(snapshot=change.snapshot, change=change.change) for change in changes)
+    return Outcome(blocks=blocks, status=msgspec.json.encode(status).decode())
+
+
+def _fresh_id(context: ToolContext, plans: PlansView) -> PlanId:
+    """An id that no plan has; the same for the same call, so that a call that is repeated opens no second plan."""
+    start = int(ref_of(context.tool_call_id.encode()).sha256, 16)
+    ids = (make_plan_id(context.turn_id, start + n) for n in count())
+    return next(each for each in ids if plans.latest(each) is None)
+
+
+def _current(plans: PlansView, changes: tuple[Changed, ...]) -> PlanId | None:
+    current = plans.current
+    for change in changes:
+        if change.snapshot.state == "open":
+            current = change.snapshot.plan_id
+        elif change.snapshot.plan_id == current:
+            current = None
+    return current
+
+
+def _standing(change: Changed, current: PlanId | None) -> PlanStanding:
+    plan = change.snapshot
+    return PlanStanding(
+        plan_id=plan.plan_id,
+        state=plan.state,
+        current=plan.plan_id == current,
+        steps=len(plan.steps),
+        path=str(LatestPlanPath(plan.plan_id)),
+    )

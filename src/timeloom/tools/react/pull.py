@@ -1,0 +1,67 @@
+"""react.pull: files of the conversation brought into the workspace, to be read there by programs."""
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.paths import FileForm, PathError
+from timeloom.core.paths.errors import shown
+from timeloom.ports.tool import Outcome, ToolContext
+from timeloom.tools.artifacts import is_editable, local_file
+from timeloom.tools.react.selecting import MAX_SELECTED_FILES, selected
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """A file that lies in the workspace now."""
+
+    path: str
+    physical_path: str
+    mime: str
+    size_bytes: int
+    readonly: bool
+
+
+class PullStatus(msgspec.Struct, kw_only=True):
+    """The status of a pull; `reasons` says for each path that is missing why."""
+
+    pulled: list[Pulled] = []
+    missing: list[str] = []
+    reasons: dict[str, str] = {}
+
+    def miss(self, path: str, error: CodedError) -> None:
+        """Takes in a path that leads nowhere."""
+        self.missing.append(path)
+        self.reasons[path] = f"{error.code}: {error}"
+
+
+async def pull(context: ToolContext, paths: tuple[str, ...]) -> Outcome:
+    """Brings files of earlier turns, and attachments, into the workspace as read-only material for programs.
+
+    It shows no content: react.read does that. To edit a file of an earlier turn, use react.checkout or react.patch.
+
+    paths: fi: paths, or folders such as fi:turn_1.files/src/
+    """
+    status = PullStatus()
+    for path in _files(paths, context, status):
+        try:
+            file = await local_file(path, context)
+        except CodedError as error:
+            status.miss(str(path), error)
+            continue
+        readonly = not is_editable(path, context.turn_id)
+        status.pulled.append(Pulled(str(path), str(file.physical), file.mime, len(file.data), readonly))
+    return Outcome(status=msgspec.json.encode(status).decode())
+
+
+def _files(paths: tuple[str, ...], context: ToolContext, status: PullStatus) -> list[FileForm]:
+    found: dict[FileForm, None] = {}
+    for text in paths:
+        try:
+            found |= dict.fromkeys(selected(text, context.turn_id, context.timeline.views))
+        except PathError as error:
+            status.miss(shown(text), error)
+        except CodedError as error:
+            status.miss(text, error)
+    if not 0 < len(paths) <= MAX_SELECTED_FILES or len(found) > MAX_SELECTED_FILES:
+        message = f"one call brings 1 to {MAX_SELECTED_FILES} files, got {max(len(paths), len(found))}"
+        raise CodedError("tool_params_invalid", message)
+    return list(found)

@@ -1,0 +1,329 @@
+"""react.read: what logical paths lead to, brought back into sight."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import (
+    Attachment,
+    Completion,
+    ExternalEvent,
+    Followup,
+    Note,
+    Notes,
+    RangeSummary,
+    ResultContent,
+    ResultStatus,
+    Shown,
+    Steer,
+    Thinking,
+    UserPrompt,
+    WorkingSummary,
+)
+from timeloom.core.codes import CodedError
+from timeloom.core.paths import LogicalPath, PathError, SkillPath
+from timeloom.core.paths.errors import shown as shown_path
+from timeloom.core.payload import BlobRef, ref_of
+from timeloom.core.timeline import Entry
+from timeloom.core.tokens import estimate
+from timeloom.ports.tool import Artifact, Outcome, ToolContext
+from timeloom.tools.mime import bare, is_viewable
+from timeloom.tools.react.resolve import EmptyShelf, Readable, Resolved, Shelf, named, resolve
+from timeloom.tools.react.windows import Bounds, CountTokens, Span, Window, whole_or_window
+
+MAX_REQUESTS: Final = 100
+"""Most paths of one read. Fewer makes long lists take several rounds; more lets one call read a whole archive."""
+
+
+class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a read shows at most. All but the last hold for each path by itself."""
+
+    text_symbols: int = 24_000
+    tokens: int = 8_000
+    text_bytes: int = 10 * 1024 * 1024
+    image_bytes: int = 5 * 1024 * 1024
+    pdf_bytes: int = 10 * 1024 * 1024
+    call_tokens: int = 32_000
+    """What all texts of one call have together; when it is used up, the rest is only described."""
+
+
+class ReadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Lines of one text: `line_count` of them from `line_start`, counted from 1.
+
+    The first begins at its symbol `symbol_start`, counted from 1, so that a very long line can be read in parts.
+    """
+
+    path: str
+    line_start: int = 1
+    line_count: int | None = None
+    symbol_start: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """`react.read` with its limits, its way of counting tokens, and its shelf of skills and knowledge."""
+
+    limits: ReadLimits = field(default_factory=ReadLimits)
+    count_tokens: CountTokens = estimate
+    shelf: Shelf = field(default_factory=EmptyShelf)
+
+    async def read(
+        self,
+        context: ToolContext,
+        paths: tuple[str, ...] = (),
+        items: tuple[ReadItem, ...] = (),
+        stats_only: bool = False,
+        max_text_symbols: int | None = None,
+    ) -> Outcome:
+        """Brings what logical paths lead to back into sight: messages, results, files, sources, summaries, skills.
+
+        A text within the limits comes whole; of a longer one as much as fits, each line behind its number, with
+        `[start-end]/total` on top. The numbers are for display and no part of the text. The status says how to go on.
+        What is in sight already is not repeated.
+
+        paths: logical paths: ar:, tc:, fi:, so:, su:, ws:, sk:, ks:
+        items: parts of texts by line, such as react.rg returns as read_item
+        stats_only: true for sizes and line counts without content
+        max_text_symbols: a smaller limit of symbols for each text
+        """
+        requests = [*(ReadItem(path=path) for path in paths), *items]
+        _check(requests, max_text_symbols)
+        report = _Report(self, context, stats_only, max_text_symbols)
+        for request in dict.fromkeys(requests):
+            await report.add(request)
+        return report.outcome()
+
+
+class ReadInfo(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the status says of one thing that was read."""
+
+    path: str
+    mime: str
+    size_bytes: int
+    physical_path: str = ""
+    text_symbols: int | None = None
+    line_count: int | None = None
+    tokens: int | None = None
+    lines: str = ""
+    cut_line: int | None = None
+    next_item: ReadItem | None = None
+    left_out: str = ""
+
+
+class ReadStatus(msgspec.Struct, kw_only=True):
+    """The status of a read; `reasons` says for each path that is missing why."""
+
+    paths: list[str] = []
+    missing: list[str] = []
+    missing_skills: list[str] = []
+    exists_in_visible_context: list[str] = []
+    total_tokens: int = 0
+    items: list[ReadInfo] = []
+    reasons: dict[str, str] = {}
+
+
+class _Report:
+    """The outcome of one read while it grows."""
+
+    def __init__(self, tool: Reading, context: ToolContext, stats_only: bool, max_text_symbols: int | None) -> None:
+        self._tool, self._context, self._stats_only = tool, context, stats_only
+        symbols = tool.limits.text_symbols if max_text_symbols is None else max_text_symbols
+        self._symbols = min(symbols, tool.limits.text_symbols)
+        self._status = ReadStatus()
+        self._artifacts: list[Artifact] = []
+        self._emitted: set[tuple[str, str]] = set()
+
+    async def add(self, request: ReadItem) -> None:
+        """Takes in what one path leads to, or why it leads nowhere."""
+        try:
+            path = named(request.path, self._context.turn_id)
+        except PathError as error:
+            self._miss(shown_path(request.path), error, skill=False)
+            return
+        try:
+            found = await resolve(path, self._context, self._tool.shelf)
+        except CodedError as error:
+            self._miss(str(path), error, skill=isinstance(path, SkillPath))
+            return
+        await self._add_found(path, request, found)
+
+    def outcome(self) -> Outcome:
+        """Status first, then what was read."""
+        status = msgspec.json.encode(self._status).decode()
+        return Outcome(status=status, artifacts=tuple(self._artifacts))
+
+    async def _add_found(self, path: LogicalPath, request: ReadItem, found: Resolved) -> None:
+        self._status.paths.append(str(path))
+        for gone in found.missing:
+            self._status.missing.append(gone)
+            self._status.reasons[gone] = "path_not_found: the sources pool has no such row"
+        for readable in found.readables:
+            item = ReadInfo(
+                path=readable.path,
+                mime=readable.mime,
+                size_bytes=readable.size_bytes,
+                physical_path=readable.physical_path,
+                left_out="" if readable.complete else "only the beginning of this file was kept",
+            )
+            self._status.items.append(item)
+            if readable.text is None:
+                await self._add_data(readable, item)
+            else:
+                await self._add_text(readable.text, readable, item, request)
+
+    def _miss(self, path: str, error: CodedError, *, skill: bool) -> None:
+        (self._status.missing_skills if skill else self._status.missing).append(path)
+        self._status.reasons[path] = f"{error.code}: {error}"
+
+    async def _add_data(self, readable: Readable, item: ReadInfo) -> None:
+        """An image or a PDF whole, where it is not too large; of anything else the metadata."""
+        limits = self._tool.limits
+        limit = limits.pdf_bytes if bare(readable.mime) == "application/pdf" else limits.image_bytes
+        if not is_viewable(readable.mime):
+            item.left_out = "a binary file: only its metadata can be shown; open it at its physical_path with code"
+        elif readable.size_bytes > limit:
+            item.left_out = f"larger than the {limit} bytes that are shown of {bare(readable.mime)}"
+        elif self._stats_only:
+            return
+        elif await self._is_in_sight(readable.path, readable.data or b""):
+            self._status.exists_in_visible_context.append(readable.path)
+            return
+        if not self._stats_only:
+            data = None if item.left_out else readable.data
+            self._artifacts.append(_artifact(readable, data=data, shown=None))
+
+    async def _add_text(self, text: str, readable: Readable, item: ReadInfo, request: ReadItem) -> None:
+        item.text_symbols = len(text)
+        if readable.size_bytes > self._tool.limits.text_bytes:
+            item.left_out = f"larger than the {self._tool.limits.text_bytes} bytes of text that are read"
+            return
+        # A long text takes a while, in which others want to be served.
+        window = await asyncio.to_thread(self._window, text, request)
+        item.line_count = window.total_lines
+        if self._stats_only:
+            item.tokens = await asyncio.to_thread(self._tool.count_tokens, text)
+            return
+        _describe(item, window)
+        if await self._is_in_sight(readable.path, window.numbered or text):
+            self._status.exists_in_visible_context.append(readable.path)
+            return
+        self._status.total_tokens += window.tokens
+        if self._status.total_tokens > self._tool.limits.call_tokens:
+            self._status.total_tokens -= window.tokens
+            item.left_out = "this call has shown as much as one may; read it in a call of its own"
+            return
+        how = "whole" if window.whole else "preview"
+        shown = Shown(how=how, tokens=window.tokens, text=window.numbered)
+        self._artifacts.append(_artifact(readable, text=window.text, shown=shown))
+
+    def _window(self, text: str, request: ReadItem) -> Window:
+        bounds = Bounds(self._symbols, self._tool.limits.tokens)
+        part = request.line_start > 1 or request.line_count is not None or request.symbol_start > 1
+        span = Span(request.line_start, request.line_count, request.symbol_start) if part else None
+        return whole_or_window(text, bounds, self._tool.count_tokens, span)
+
+    async def _is_in_sight(self, path: str, content: str | bytes) -> bool:
+        """Whether the prompt, or this very call, shows the same at this path."""
+        wanted = _hash(content)
+        if (path, wanted) in self._emitted:
+            return True
+        self._emitted.add((path, wanted))
+        timeline = self._context.timeline
+        visible = timeline.views.visible
+        seqs = [seq for seq in visible.at_path.get(path, ()) if seq in visible.shown and visible.shown[seq] is None]
+        entries = await timeline.entries(seqs) if seqs else []
+        return any(_hash(_in_prompt(entry)) == wanted for entry in entries)
+
+
+def _check(requests: Sequence[ReadItem], max_text_symbols: int | None) -> None:
+    if not requests:
+        raise CodedError("tool_params_invalid", "react.read takes paths or items, got neither")
+    if len(requests) > MAX_REQUESTS:
+        raise CodedError("tool_params_invalid", f"one read takes at most {MAX_REQUESTS} paths, got {len(requests)}")
+    for request in requests:
+        if min(request.line_start, request.symbol_start, 1 if request.line_count is None else request.line_count) < 1:
+            raise CodedError("tool_params_invalid", "line_start, line_count and symbol_start count from 1")
+    if max_text_symbols is not None and max_text_symbols < 1:
+        raise CodedError("tool_params_invalid", f"max_text_symbols is 1 or more, got {max_text_symbols}")
+
+
+def _describe(item: ReadInfo, window: Window) -> None:
+    item.tokens = window.tokens
+    if window.whole:
+        return
+    item.lines = window.lines
+    item.cut_line = window.last + 1 if window.cut_symbols else None
+    if more := window.more:
+        item.next_item = ReadItem(
+            path=item.path, line_start=more.line_start, line_count=more.line_count, symbol_start=more.symbol_start
+        )
+
+
+def _artifact(
+    readable: Readable, *, shown: Shown | None, text: str | None = None, data: bytes | None = None
+) -> Artifact:
+    digest = readable.digest
+    return Artifact(
+        path=readable.path,
+        mime=readable.mime,
+        text=text,
+        data=data,
+        kind=digest.kind if digest else None,
+        visibility=digest.visibility if digest else None,
+        channel=digest.channel if digest else "",
+        physical_path=readable.physical_path,
+        sources_used=digest.sources_used if digest else (),
+        size_bytes=readable.size_bytes,
+        hosting=readable.hosting,
+        shown=shown,
+    )
+
+
+def _in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
+    """What the prompt shows of the entry, where that is its content or a part of it, as a read shows it."""
+    match entry.block:
+        case (
+            ResultContent(shown=Shown(how=how, text=text))
+            | ResultStatus(shown=Shown(how=how, text=text))
+            | Attachment(shown=Shown(how=how, text=text))
+        ) if how != "whole":
+            return text if how == "preview" else None
+        case ResultContent(text=str() | BlobRef() as text):
+            return text
+        case Attachment(shown=Shown(), text=str() | BlobRef() as text):
+            # The text of an attachment is shown only where that was decided.
+            return text
+        case ResultContent(mime=mime, data=data) | Attachment(mime=mime, data=data):
+            return data if is_viewable(mime) else None
+        case (
+            ResultStatus(text=text)
+            | UserPrompt(text=text)
+            | Completion(text=text)
+            | Followup(text=text)
+            | Steer(text=text)
+            | ExternalEvent(text=text)
+            | Thinking(text=text)
+            | Notes(text=text)
+            | Note(text=text)
+            | WorkingSummary(text=text)
+            | RangeSummary(text=text)
+        ):
+            return text
+        case _:
+            # Other blocks, such as tool calls, are shortened or put into other words when they are shown.
+            return None
+
+
+def _hash(content: str | bytes | BlobRef | None) -> str:
+    match content:
+        case None:
+            return ""
+        case BlobRef(sha256=sha256):
+            return sha256
+        case str():
+            return ref_of(content.encode("utf-8", "surrogatepass")).sha256
+        case _:
+            return ref_of(content).sha256

@@ -1,0 +1,211 @@
+"""Resolving: what a logical path leads to, as text or bytes that can be shown."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from timeloom.core.blocks import ContentBlock, Digest, Hosting, ResultDigest, Unknown
+from timeloom.core.blocks.payloads import put_back, references
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import (
+    ArtifactPath,
+    AttachmentPath,
+    EventAttachmentPath,
+    FileForm,
+    FilePath,
+    KnowledgePath,
+    LogicalPath,
+    PathError,
+    SkillPath,
+    SourcesPath,
+    ToolPath,
+    TurnIndexPath,
+    logical,
+    parse,
+    select,
+)
+from timeloom.core.paths.parsing import has_scheme
+from timeloom.core.payload import BlobRef
+from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import Entry
+from timeloom.core.view.turn_index import turn_index
+from timeloom.ports.tool import TimelineReader, ToolContext
+from timeloom.tools.artifacts import ArtifactError, LocalFile, find_file, shows_again
+from timeloom.tools.mime import text_in
+from timeloom.wire.block_json import block_json, encode_block
+
+
+class Readable(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can be shown: text, or bytes that are no text."""
+
+    path: str
+    mime: str
+    text: str | None = None
+    data: bytes | None = None
+    size_bytes: int
+    physical_path: str = ""
+    digest: Digest | None = None
+    hosting: Hosting | None = None
+    complete: bool = True
+    """False where only the beginning was kept."""
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """What a path leads to, and which parts of a selection lead nowhere."""
+
+    readables: tuple[Readable, ...]
+    missing: tuple[str, ...] = ()
+
+
+class Shelf(Protocol):
+    """Where skills and documents of the knowledge space are kept."""
+
+    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
+        """What has that path, if anything has and the caller may read it."""
+        ...
+
+
+class EmptyShelf:
+    """A shelf of a conversation that has neither skills nor a knowledge space."""
+
+    async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
+        return None
+
+
+def named(text: str, turn: TurnId) -> LogicalPath:
+    """The logical path that the text is, or that a physical path stands for; raises `PathError`."""
+    first = text.partition("/")[0]
+    if has_scheme(text) or not first or first == text:
+        return parse(text)
+    return logical(text if first.startswith("turn_") else f"{turn}/{text}")
+
+
+async def resolve(path: LogicalPath, context: ToolContext, shelf: Shelf) -> Resolved:
+    """What the path leads to; raises `ArtifactError` where that is nothing."""
+    match path:
+        case SourcesPath():
+            return await _sources(path, context)
+        case FilePath() | AttachmentPath() | EventAttachmentPath():
+            file = await find_file(path, context)
+            found = _file(file) if file else None
+        case ArtifactPath():
+            found = await _artifact(path, context)
+        case TurnIndexPath():
+            found = await _index(path, context.timeline)
+        case SkillPath() | KnowledgePath():
+            found = await shelf.fetch(path, context)
+        case _:
+            found = await _recorded(path, context.timeline)
+    if found is None:
+        raise ArtifactError("path_not_found", f"nothing has the path {path}")
+    return Resolved((found,))
+
+
+async def _sources(path: SourcesPath, context: ToolContext) -> Resolved:
+    pool = context.timeline.views.sources.pool
+    rows = [(sid, pool.get(sid)) for sid in path.sids]
+    missing = [sid for sid, row in rows if row is None]
+    readables = [await _source(row, context) for _, row in rows if row is not None]
+    return Resolved(tuple(readables), (str(select(missing)),) if missing else ())
+
+
+async def _source(row: SourceRow, context: ToolContext) -> Readable:
+    """The row's file where it has one, else the row in words."""
+    if row.artifact_path.startswith("fi:"):
+        try:
+            path = parse(row.artifact_path)
+            file = await find_file(path, context) if isinstance(path, FileForm) else None
+        except PathError:
+            file = None
+        if file:
+            return _file(file)
+    body = row.content or row.text
+    if isinstance(body, BlobRef):
+        body = (await context.timeline.payload(body)).decode("utf-8", "replace")
+    facts = [f"[{row.sid}] {row.title or row.url}", f"url: {row.url}", f"published: {row.published_time_iso}"]
+    head = [fact for fact in facts if not fact.endswith(": ")]
+    return _text(str(select([row.sid])), "text/plain", "\n".join([*head, "", body]))
+
+
+def _file(file: LocalFile) -> Readable:
+    return Readable(
+        path=str(file.path),
+        mime=file.mime,
+        text=text_in(file.data, file.mime),
+        data=file.data,
+        size_bytes=len(file.data),
+        physical_path=str(file.physical) if file.complete else "",
+        digest=file.digest,
+        hosting=file.hosting,
+        complete=file.complete,
+    )
+
+
+async def _artifact(path: ArtifactPath, context: ToolContext) -> Readable | None:
+    """What was recorded under that name, else the turn's file of that name."""
+    if context.timeline.views.paths.find(str(path)):
+        return await _recorded(path, context.timeline)
+    places: tuple[FileForm, ...] = (
+        FilePath(path.turn, "files", path.name),
+        FilePath(path.turn, "outputs", path.name),
+        AttachmentPath(path.turn, path.name),
+    )
+    for place in places:
+        if file := await find_file(place, context):
+            return _file(file)
+    return None
+
+
+async def _index(path: TurnIndexPath, timeline: TimelineReader) -> Readable | None:
+    turn = timeline.views.turns.turns.get(path.turn)
+    if turn is None:
+        return None
+    index = turn_index(path.turn, await timeline.entries(list(turn.seqs())))
+    rows = [f"{row.kind} {row.path}{f' ({row.tool_id})' if row.tool_id else ''}: {row.hint}" for row in index.rows]
+    rest = [f"... and {index.left_out} more"] if index.left_out else []
+    return _text(str(path), "text/plain", "\n".join([*rows, *rest]))
+
+
+async def _recorded(path: LogicalPath, timeline: TimelineReader) -> Readable | None:
+    """What the blocks at the path say: all parts of a tool call, of anything else the newest."""
+    views = timeline.views
+    entries = await timeline.entries(views.paths.find(str(path)))
+    originals = [entry for entry in entries if not shows_again(entry, views)]
+    if not originals:
+        return None
+    if isinstance(path, ToolPath):
+        return await _joined(str(path), _said_last(originals), timeline)
+    return await _joined(originals[-1].path, originals[-1:], timeline)
+
+
+def _said_last(entries: list[Entry]) -> list[Entry]:
+    """Without the metadata, unless there is nothing else."""
+    return [entry for entry in entries if not isinstance(entry.block, ResultDigest)] or entries
+
+
+async def _joined(path: str, entries: Sequence[Entry], timeline: TimelineReader) -> Readable:
+    whole = [await _whole(entry, timeline) for entry in entries]
+    if len(whole) == 1:
+        block = whole[0].block
+        if isinstance(block, ContentBlock) and isinstance(block.data, bytes):
+            text = text_in(block.data, block.mime)
+            return Readable(path=path, mime=block.mime, text=text, data=block.data, size_bytes=len(block.data))
+        return _text(path, block.mime_type(), _said(whole[0]))
+    return _text(path, "text/plain", "\n\n".join(map(_said, whole)))
+
+
+async def _whole(entry: Entry, timeline: TimelineReader) -> Entry:
+    payloads = {ref: await timeline.payload(ref) for ref in references(entry)}
+    return put_back(entry, payloads.__getitem__)
+
+
+def _said(entry: Entry) -> str:
+    """The text of the block's JSON form; the whole form where it has none."""
+    if not isinstance(entry.block, Unknown) and (text := block_json(entry).text) is not None:
+        return text
+    return encode_block(entry).decode()
+
+
+def _text(path: str, mime: str, text: str) -> Readable:
+    return Readable(path=path, mime=mime, text=text, size_bytes=len(text.encode("utf-8", "surrogatepass")))

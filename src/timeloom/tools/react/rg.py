@@ -1,0 +1,272 @@
+"""react.rg: files of the workspace found by their names, and regions of text by what they say."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import PathError, PhysicalPath, logical, physical
+from timeloom.core.paths.errors import shown
+from timeloom.core.paths.names import check_names
+from timeloom.core.paths.parsing import has_scheme
+from timeloom.ports.files import BeneathError
+from timeloom.ports.tool import Outcome, ToolContext
+from timeloom.tools.mime import mime_of, text_in
+from timeloom.tools.react.read import ReadItem
+from timeloom.tools.react.resolve import named
+from timeloom.tools.react.search import Hit, SearchOrder, check_pattern, search
+from timeloom.tools.react.windows import split_lines
+from timeloom.tools.workspace import Workspace, WorkspaceError
+
+MAX_TEXT_BYTES: Final = 10 * 1024 * 1024
+"""Largest file that is searched, which is the largest that react.read shows."""
+
+MAX_SEARCHED_BYTES: Final = 256 * 1024 * 1024
+"""Most bytes that one call searches; what is left then is reported as not searched."""
+
+MAX_FILES: Final = 50
+"""Most files of one result. Fewer hides what was found; more is not read by anybody."""
+
+HITS_PER_FILE: Final = 20
+"""Most lines told of one file. Fewer hides regions; more lets one file crowd out the others."""
+
+DEADLINE_S: Final = 20.0
+"""How long the search of contents or of names may take; what was found until then is the result."""
+
+_BATCH: Final = 100
+_SNIFFED_BYTES: Final = 8192
+_AROUND: Final = 3
+_WHOLE_LINES: Final = 200
+_AREAS: Final = frozenset({"files", "outputs", "attachments", "external"})
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A line that matches; a long one is cut."""
+
+    line: int
+    text: str
+
+
+class FoundFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that was found; `read_items` are what react.read takes to show the regions."""
+
+    logical_path: str
+    physical_path: str
+    size_bytes: int
+    text_symbols: int | None = None
+    line_count: int | None = None
+    matches: tuple[Match, ...] = ()
+    more_matches: bool = False
+    read_items: tuple[ReadItem, ...] = ()
+
+
+class RgStatus(msgspec.Struct, kw_only=True):
+    """The result of a search; `notes` say what was not searched and why."""
+
+    files: list[FoundFile] = []
+    searched_files: int = 0
+    complete: bool = True
+    missing_roots: list[str] = []
+    notes: list[str] = []
+
+    def cut(self, note: str) -> None:
+        """Says once that something was left out."""
+        self.complete = False
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+async def rg(
+    context: ToolContext, pattern: str = "", name: str = "", roots: tuple[str, ...] = (), ignore_case: bool = False
+) -> Outcome:
+    """Finds files of the workspace by name and regions of text files by content, with regular expressions.
+
+    It searches what lies in the workspace: bring older files there with react.pull first. It does not search the
+    conversation. The result has ready-made read_items for react.read.
+
+    pattern: a regular expression that a line of the file must match
+    name: a regular expression that the file's name, or its path in the workspace, must match
+    roots: where to look: files/..., outputs/..., attachments/..., turn_.../..., fi:...; everywhere if left out
+    ignore_case: true to take no account of upper and lower case
+    """
+    if not pattern and not name:
+        raise CodedError("tool_params_invalid", "react.rg takes a pattern, a name or both, got neither")
+    for expression in (pattern, name):
+        check_pattern(expression)
+    status = RgStatus()
+    workspace = Workspace(context.out_dir)
+    found = await asyncio.to_thread(_walked, workspace, roots, context.turn_id, status)
+    if name:
+        found = await _named_so(
+            found, SearchOrder(pattern=name, ignore_case=ignore_case, deadline_s=DEADLINE_S), status
+        )
+    if pattern:
+        order = SearchOrder(
+            pattern=pattern, ignore_case=ignore_case, hits_per_file=HITS_PER_FILE, deadline_s=DEADLINE_S
+        )
+        await _search_contents(workspace, found, order, status)
+    else:
+        await asyncio.to_thread(_list_files, workspace, found, status)
+    return Outcome(status=msgspec.json.encode(status).decode())
+
+
+def _walked(workspace: Workspace, roots: Sequence[str], turn: TurnId, status: RgStatus) -> list[PhysicalPath]:
+    found: dict[PhysicalPath, None] = {}
+    for root in roots or ("",):
+        try:
+            files, complete = _below(workspace, _folder(root, turn))
+        except (PathError, BeneathError, WorkspaceError) as error:
+            status.missing_roots.append(shown(root))
+            status.notes.append(f"{shown(root)}: {error.code}: {error}")
+            continue
+        found |= dict.fromkeys(files)
+        if root and not files:
+            status.missing_roots.append(root)
+            status.notes.append(f"{root}: nothing of it lies in the workspace; react.pull brings older files there")
+        if not complete:
+            status.cut("there are more files than one search visits; name a smaller root")
+    return list(found)
+
+
+def _folder(root: str, turn: TurnId) -> tuple[str, ...]:
+    """The names that lead from OUT_DIR to the folder or file."""
+    bare = root.rstrip("/")
+    if not root:
+        return ()
+    if has_scheme(root):
+        if bare == root:
+            return physical(named(root, turn)).names
+        return physical(named(f"{bare}/x", turn)).names[:-1]
+    check_names(bare)
+    first = bare.partition("/")[0]
+    if first not in _AREAS and not first.startswith("turn_"):
+        message = f"a root is files/..., outputs/..., attachments/..., turn_.../... or fi:...; got {shown(root)}"
+        raise PathError("path_malformed", message)
+    return tuple((f"{turn}/{bare}" if first in _AREAS else bare).split("/"))
+
+
+def _below(workspace: Workspace, folder: tuple[str, ...]) -> tuple[tuple[PhysicalPath, ...], bool]:
+    walk = workspace.walk(folder)
+    if not walk.files and folder:
+        with contextlib.suppress(PathError):
+            place = PhysicalPath("/".join(folder))
+            if workspace.size(place) is not None:
+                return (place,), True
+    return walk.files, walk.complete
+
+
+async def _named_so(files: list[PhysicalPath], order: SearchOrder, status: RgStatus) -> list[PhysicalPath]:
+    """The files whose name or path matches; they are searched as lines of a file, so that no pattern can hang."""
+    lines = [line for place in files for line in (place.names[-1], str(place))]
+    whole = msgspec.structs.replace(order, max_hits=len(lines), hits_per_file=max(1, len(lines)))
+    with tempfile.TemporaryFile() as listing:
+        listing.write("\n".join(lines).encode())
+        listing.seek(0)
+        searched = await search(whole, [listing.fileno()])
+    if not searched.complete:
+        status.cut("the search of names took too long; use a simpler expression")
+    places = dict.fromkeys((hit.line - 1) // 2 for hit in searched.hits)
+    return [files[place] for place in places if place < len(files)]
+
+
+async def _search_contents(
+    workspace: Workspace, files: list[PhysicalPath], order: SearchOrder, status: RgStatus
+) -> None:
+    left_bytes, loop = MAX_SEARCHED_BYTES, asyncio.get_running_loop()
+    end = loop.time() + order.deadline_s
+    for start in range(0, len(files), _BATCH):
+        with _opened(workspace, files[start : start + _BATCH], status) as opened:
+            left_bytes -= sum(os.fstat(descriptor).st_size for _, descriptor in opened)
+            if left_bytes < 0 or end <= loop.time() or len(status.files) >= MAX_FILES:
+                status.cut("the search ended early: too much was found or searched; name a smaller root")
+                return
+            status.searched_files += len(opened)
+            rest = msgspec.structs.replace(order, deadline_s=end - loop.time())
+            searched = await search(rest, [descriptor for _, descriptor in opened])
+            if not searched.complete:
+                status.cut("not all was searched: too many lines match, or the expression takes too long")
+            await asyncio.to_thread(_add_matches, opened, searched.hits, status)
+
+
+def _add_matches(opened: Sequence[tuple[PhysicalPath, int]], hits: Iterable[Hit], status: RgStatus) -> None:
+    by_file: dict[int, list[Match]] = {}
+    for hit in hits:
+        by_file.setdefault(hit.file, []).append(Match(hit.line, hit.text))
+    for at in sorted(by_file):
+        if len(status.files) >= MAX_FILES:
+            status.cut(f"more than {MAX_FILES} files match; name a smaller root")
+            return
+        place, descriptor = opened[at]
+        status.files.append(_found_file(place, os.pread(descriptor, MAX_TEXT_BYTES, 0), by_file[at]))
+
+
+def _list_files(workspace: Workspace, files: list[PhysicalPath], status: RgStatus) -> None:
+    if len(files) > MAX_FILES:
+        status.cut(f"more than {MAX_FILES} files match; name a smaller root")
+    status.searched_files = len(files)
+    for place in files[:MAX_FILES]:
+        with contextlib.suppress(BeneathError, WorkspaceError):
+            data = workspace.read(place)
+            if data is not None:
+                status.files.append(_found_file(place, data, []))
+
+
+def _found_file(place: PhysicalPath, data: bytes, matches: list[Match]) -> FoundFile:
+    path = str(logical(str(place)))
+    text = text_in(data, mime_of(str(place))) if len(data) <= MAX_TEXT_BYTES else None
+    if text is None:
+        return FoundFile(logical_path=path, physical_path=str(place), size_bytes=len(data))
+    count = len(split_lines(text))
+    return FoundFile(
+        logical_path=path,
+        physical_path=str(place),
+        size_bytes=len(data),
+        text_symbols=len(text),
+        line_count=count,
+        matches=tuple(matches),
+        more_matches=len(matches) >= HITS_PER_FILE,
+        read_items=tuple(_read_items(path, [match.line for match in matches], count)),
+    )
+
+
+def _read_items(path: str, lines: Sequence[int], count: int) -> Iterator[ReadItem]:
+    """The regions around these lines, joined where they touch; without lines, the beginning of the file."""
+    if not lines:
+        yield ReadItem(path=path, line_start=1, line_count=max(1, min(count, _WHOLE_LINES)))
+        return
+    regions: list[tuple[int, int]] = []
+    for line in lines:
+        first, last = max(1, line - _AROUND), min(count, line + _AROUND)
+        if regions and first <= regions[-1][1] + 1:
+            regions[-1] = (regions[-1][0], last)
+        else:
+            regions.append((first, last))
+    for first, last in regions:
+        yield ReadItem(path=path, line_start=first, line_count=last - first + 1)
+
+
+@contextmanager
+def _opened(
+    workspace: Workspace, files: Sequence[PhysicalPath], status: RgStatus
+) -> Generator[list[tuple[PhysicalPath, int]]]:
+    """Those of the files that hold text and are not too large, open, until they were searched."""
+    with ExitStack() as stack:
+        opened: list[tuple[PhysicalPath, int]] = []
+        for place in files:
+            with contextlib.suppress(BeneathError, WorkspaceError):
+                descriptor = workspace.open(place)
+                if descriptor is None:
+                    continue
+                stack.callback(os.close, descriptor)
+                if os.fstat(descriptor).st_size > MAX_TEXT_BYTES:
+                    status.cut(f"files over {MAX_TEXT_BYTES} bytes were not searched")
+                elif b"\0" not in os.pread(descriptor, _SNIFFED_BYTES, 0):
+                    opened.append((place, descriptor))
+        yield opened

@@ -1,0 +1,47 @@
+"""Selecting files: the files that a path or a folder of some turn names, as the timeline knows them."""
+
+from typing import Final
+
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import FileForm, PathError, parse
+from timeloom.core.view.views import Views
+from timeloom.tools.artifacts import ArtifactError
+from timeloom.tools.react.resolve import named
+
+MAX_SELECTED_FILES: Final = 100
+"""Most files that one call brings. Fewer splits real projects; more makes a result that crowds the prompt."""
+
+_PROBE: Final = "x"
+
+
+def selected(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
+    """The file, or the files of the folder, that the text names; it may be logical or physical.
+
+    A folder ends with `/`, or is one because files are known below it. Of a folder that holds more than
+    `MAX_SELECTED_FILES` nothing is taken.
+    """
+    if text.endswith("/"):
+        # A name put behind it makes a path of the folder, which is checked as all paths are.
+        return _below(str(_file(text + _PROBE, turn)).removesuffix(_PROBE), views)
+    path = _file(text, turn)
+    known = views.artifacts.artifacts
+    if str(path) not in known and any(name.startswith(f"{path}/") for name in known):
+        return _below(f"{path}/", views)
+    return (path,)
+
+
+def _file(text: str, turn: TurnId) -> FileForm:
+    path = named(text, turn)
+    if not isinstance(path, FileForm):
+        raise PathError("path_not_a_file", f"expected a file such as fi:turn_1.files/report.md, got {path}")
+    return path
+
+
+def _below(prefix: str, views: Views) -> tuple[FileForm, ...]:
+    names = [name for name in views.artifacts.artifacts if name.startswith(prefix)]
+    if not names:
+        raise ArtifactError("path_not_found", f"no file is known below {prefix}")
+    if len(names) > MAX_SELECTED_FILES:
+        message = f"{prefix} holds {len(names)} files; one call brings at most {MAX_SELECTED_FILES}, so name a part"
+        raise ArtifactError("tool_params_invalid", message)
+    return tuple(path for path in map(parse, names) if isinstance(path, FileForm))

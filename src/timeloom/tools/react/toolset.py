@@ -1,0 +1,38 @@
+"""The set of react tools, ready for a registry."""
+
+from timeloom.tools.define import FunctionTool, tool
+from timeloom.tools.react.checkout import checkout
+from timeloom.tools.react.hide import Hiding
+from timeloom.tools.react.patch import patch
+from timeloom.tools.react.plan import plan
+from timeloom.tools.react.pull import pull
+from timeloom.tools.react.read import Reading
+from timeloom.tools.react.rg import rg
+from timeloom.tools.react.write import write
+
+
+def react_tools(reading: Reading | None = None, hiding: Hiding | None = None) -> tuple[FunctionTool, ...]:
+    """All react tools; `reading` and `hiding` bring the limits and rules of the runtime."""
+    return (
+        tool("react.read", effect="pure", examples=('{"paths":["fi:turn_1.files/report.md"]}',))(
+            (reading or Reading()).read
+        ),
+        tool("react.rg", effect="pure", examples=('{"pattern":"TODO","roots":["files/"]}',))(rg),
+        tool("react.pull", effect="idempotent", examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',))(pull),
+        tool("react.checkout", effect="idempotent", examples=('{"paths":["fi:turn_1.files/src/"]}',))(checkout),
+        tool("react.write", effect="idempotent", examples=('{"path":"files/report.md","content":"# Report"}',))(write),
+        # A diff of added lines can fit a second time.
+        tool(
+            "react.patch",
+            effect="irreversible",
+            examples=('{"path":"files/report.md","patch":"@@ -1 +1 @@\\n-# Report\\n+# The report"}',),
+        )(patch),
+        tool("react.plan", effect="idempotent", examples=('{"mode":"new","steps":["collect","compare"]}',))(plan),
+        tool(
+            "react.hide",
+            effect="idempotent",
+            aliases=("react.memory_hide",),
+            renamed={"replacement_text": "replacement"},
+            examples=('{"path":"tc:turn_1.18f62649fb3b.result","replacement":"fares of three ferries"}',),
+        )((hiding or Hiding()).hide),
+    )

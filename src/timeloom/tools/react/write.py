@@ -1,0 +1,139 @@
+"""react.write: a text becomes a file of the current turn."""
+
+import asyncio
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+from timeloom.core.blocks import Note, ToolError
+from timeloom.core.blocks.digest import Kind
+from timeloom.core.codes import CodedError
+from timeloom.core.paths import PathError, Rewritten, rewrite
+from timeloom.core.sources import SourcesPool
+from timeloom.core.stream.citation_tokens import TOKEN, sids_of
+from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
+from timeloom.tools.binding import WritePath
+from timeloom.tools.mime import UNKNOWN, is_textual, mime_of
+from timeloom.tools.workspace import Workspace
+
+Channel = Literal["canvas", "timeline_text", "internal"]
+
+MAX_CONTENT_BYTES: Final = 8 * 1024 * 1024
+"""Largest text written in one call. Smaller refuses generated data; larger is more than a timeline keeps of a text."""
+
+MAX_NOTE_CHARS: Final = 1_000
+"""Longest note of a scratchpad. Notes stand in the prompt for good, so a longer one belongs into a file."""
+
+SMALL_BYTES: Final = MappingProxyType({"text/html": 64, "image/svg+xml": 64, "text/csv": 8})
+"""Below this size a file of that type is unusually small; for all others `SMALL_TEXT_BYTES` holds."""
+
+SMALL_TEXT_BYTES: Final = 16
+
+
+async def write(
+    context: ToolContext,
+    path: Annotated[str, WritePath],
+    content: str,
+    channel: Channel = "canvas",
+    kind: Kind = "file",
+    scratchpad: bool = False,
+) -> Outcome:
+    """Writes a text file of the current turn: Markdown, HTML, JSON, code, notes.
+
+    A path of another turn means the same name in the current one. An empty text is refused.
+
+    path: where it is written, such as files/report.md or outputs/table.csv; a bare name lies in files/
+    content: the whole text, without line numbers of a display
+    channel: canvas shows it beside the chat, timeline_text in it; internal keeps it from the user
+    kind: file for something to keep or download, display for something to look at
+    scratchpad: with channel internal, keeps the text as a short note in sight too
+    """
+    target = writable(path, context)
+    data = _checked(content, channel, scratchpad=scratchpad)
+    _check_type(target.relative)
+    notices = moved_notices(target)
+    if not data:
+        return _empty(target, notices)
+    await asyncio.to_thread(Workspace(context.out_dir).write, target.physical, data)
+    artifact = Artifact(
+        path=str(target.path),
+        mime=text_mime(target.relative),
+        text=content,
+        kind=kind,
+        visibility="internal" if channel == "internal" else "external",
+        channel=channel,
+        physical_path=str(target.physical),
+        sources_used=sources_cited(content, context.timeline.views.sources.pool),
+        size_bytes=len(data),
+        write_warning=_warning(text_mime(target.relative), len(data)),
+    )
+    notes = (Note(tool_call_id=context.tool_call_id, text=content.strip()),) if scratchpad else ()
+    return Outcome(notices=notices, blocks=notes, artifacts=(artifact,))
+
+
+def writable(path: str, context: ToolContext) -> Rewritten:
+    """The file of the current turn that the path means; raises where tools do not write."""
+    target = rewrite(path, context.turn_id)
+    if not target.writable:
+        raise PathError("path_read_only", "the path names an attachment; write to files/ or outputs/ instead")
+    return target
+
+
+def moved_notices(target: Rewritten) -> tuple[ToolNotice, ...]:
+    """The notice that another turn's path was moved into the current turn."""
+    if not target.changed:
+        return ()
+    said = f"the path named a file of another turn; the file written is {target.physical} of the current turn"
+    return (ToolNotice("protocol_violation.path_rewritten", said),)
+
+
+def text_mime(name: str) -> str:
+    """The type of a text file of that name."""
+    found = mime_of(name)
+    return "text/plain" if found == UNKNOWN else found
+
+
+def sources_cited(text: str, pool: SourcesPool) -> tuple[int, ...]:
+    """The sources of the pool that citation tokens in the text name, each once, in their order."""
+    sids = dict.fromkeys(sid for token in TOKEN.finditer(text) for sid in sids_of(token[0]))
+    return tuple(sid for sid in sids if pool.get(sid))
+
+
+def _checked(content: str, channel: Channel, *, scratchpad: bool) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise CodedError("tool_params_invalid", "content is Unicode text, got a lone surrogate") from None
+    if len(data) > MAX_CONTENT_BYTES:
+        raise CodedError("file_too_large", f"one call writes at most {MAX_CONTENT_BYTES} bytes, got {len(data)}")
+    if scratchpad and channel != "internal":
+        raise CodedError("tool_params_invalid", f"scratchpad goes with channel internal, got {channel}")
+    if scratchpad and len(content) > MAX_NOTE_CHARS:
+        message = f"a scratchpad note has at most {MAX_NOTE_CHARS} characters, got {len(content)}; leave scratchpad out"
+        raise CodedError("tool_params_invalid", message)
+    return data if content.strip() else b""
+
+
+def _check_type(name: str) -> None:
+    mime = mime_of(name)
+    if mime != UNKNOWN and not is_textual(mime):
+        raise CodedError(
+            "tool_params_invalid", f"react.write writes text, and the name stands for {mime}; use a tool that makes it"
+        )
+
+
+def _empty(target: Rewritten, notices: tuple[ToolNotice, ...]) -> Outcome:
+    error = ToolError(code="tool_result_error", message="the content is empty, so no file was written")
+    artifact = Artifact(
+        path=str(target.path),
+        mime=text_mime(target.relative),
+        physical_path=str(target.physical),
+        size_bytes=0,
+        error=error,
+        meta_only=True,
+    )
+    return Outcome(notices=notices, artifacts=(artifact,), error=error)
+
+
+def _warning(mime: str, size: int) -> str:
+    least = SMALL_BYTES.get(mime, SMALL_TEXT_BYTES)
+    return f"unusually small: {size} bytes of {mime}" if size < least else ""

@@ -1,0 +1,109 @@
+"""What a reference brings in: the text at a logical path, if the agent can see that it is there."""
+
+from typing import Final, cast
+
+from timeloom.core.blocks import ResultContent, ResultDigest
+from timeloom.core.codes import CodedError
+from timeloom.core.paths import LogicalPath, SourcesPath
+from timeloom.core.payload import BlobRef, Text, size_of
+from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.ports.tool import TimelineReader
+from timeloom.tools.parameters import ParamsError
+from timeloom.wire.block_json import block_json
+
+_NEWEST: Final = 8
+"""Entries of one path that are looked at, besides the first: a path that is read again and again has many."""
+
+
+class NotVisibleError(CodedError):
+    """A reference to what the agent cannot see."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("protocol_violation.param_ref_not_visible", message)
+
+
+async def referred_text(path: LogicalPath, timeline: TimelineReader, max_bytes: int) -> str:
+    """The newest text at that path, as it was left there and not as a prompt may have shortened it."""
+    if isinstance(path, SourcesPath):
+        return await _sources_text(path, timeline, max_bytes)
+    if not in_sight(str(path), timeline.views):
+        raise NotVisibleError(f"{path} is not visible; bring it back with react.read, or give the text itself")
+    return await _text_at(str(path), timeline, max_bytes)
+
+
+def in_sight(path: str, views: Views) -> bool:
+    """Whether an entry at that path, or the one that its alias means, is shown as itself."""
+    visible = views.visible
+    seqs = [*visible.at_path.get(path, ()), *((visible.at_alias[path],) if path in visible.at_alias else ())]
+    return any(seq in visible.shown and visible.shown[seq] is None for seq in seqs)
+
+
+async def _sources_text(path: SourcesPath, timeline: TimelineReader, max_bytes: int) -> str:
+    rows = timeline.views.sources.pool.select(path.ranges)
+    if missing := sorted(set(path.sids) - {row.sid for row in rows}):
+        raise NotVisibleError(f"{path}: the sources pool has no source {', '.join(map(str, missing[:10]))}")
+    texts: list[str] = []
+    for row in rows:
+        texts.append(await _source_text(row, timeline, max_bytes))
+        max_bytes -= len(texts[-1].encode())
+    if len(rows) == 1:
+        return texts[0]
+    heads = [f"[S:{row.sid}] {row.title} {row.url}".rstrip() for row in rows]
+    return "\n\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True))
+
+
+async def _source_text(row: SourceRow, timeline: TimelineReader, max_bytes: int) -> str:
+    """The body of the source; for a file or attachment without one, what is at its path."""
+    if not row.content and row.artifact_path and timeline.views.paths.find(row.artifact_path):
+        return await _text_at(row.artifact_path, timeline, max_bytes)
+    return await _loaded(row.content or row.text, timeline, max_bytes, f"source {row.sid}")
+
+
+async def _text_at(path: str, timeline: TimelineReader, max_bytes: int) -> str:
+    entry = await _original(path, timeline)
+    if entry is None:
+        raise ParamsError(f"{path} is the metadata of files; refer to one of them by its fi: path")
+    text = _text_of(entry)
+    if text is None:
+        raise ParamsError(f"{path} is {entry.block.mime_type()} and not text; name the file to a tool that takes files")
+    whole = getattr(getattr(entry.block, "digest", None), "size_bytes", None)
+    if isinstance(whole, int) and whole > size_of(text):
+        raise ParamsError(f"{path} has {whole} bytes, of which the timeline keeps {size_of(text)}; use the file itself")
+    return await _loaded(text, timeline, max_bytes, path)
+
+
+async def _original(path: str, timeline: TimelineReader) -> Entry | None:
+    """The newest entry that has the content of the path itself; one that shows it again may show a part of it."""
+    views = timeline.views
+    seqs = list(views.paths.find(path))
+    artifact = views.artifacts.artifacts.get(path)
+    left = artifact.latest.content_seqs if artifact else []
+    entries = await timeline.entries(sorted({*seqs[:1], *seqs[-_NEWEST:], *left[-1:]}))
+    entries.sort(key=lambda entry: entry.seq, reverse=True)
+    with_content = [entry for entry in entries if not isinstance(entry.block, ResultDigest)]
+    own = [entry for entry in with_content if not _shows_again(entry, views)]
+    return next(iter([*own, *with_content]), None)
+
+
+def _shows_again(entry: Entry, views: Views) -> bool:
+    block = entry.block
+    return isinstance(block, ResultContent) and views.artifacts.is_reading(entry.turn_id, block.tool_call_id)
+
+
+def _text_of(entry: Entry) -> Text | None:
+    """The text of the block, or where it has none the one that stands for it in its JSON form."""
+    if "text" in entry.block.__struct_fields__:
+        return cast(Text | None, getattr(entry.block, "text", None))
+    return block_json(entry).text
+
+
+async def _loaded(text: Text, timeline: TimelineReader, max_bytes: int, what: str) -> str:
+    if size_of(text) > max_bytes:
+        raise ParamsError(
+            f"{what} has {size_of(text)} bytes; references bring in less, so name the part that is needed"
+        )
+    if isinstance(text, BlobRef):
+        return (await timeline.payload(text)).decode("utf-8", "replace")
+    return text

@@ -1,0 +1,99 @@
+"""The registry: tools by their ids and aliases, and what is said of an id that no tool has."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from timeloom.core.blocks import registered_error
+from timeloom.core.codes import CodedError
+from timeloom.ports.tool import Outcome, Tool, ToolContext, ToolSpec
+from timeloom.tools.parameters import nearest
+
+MAX_ID_CHARS: Final = 128
+"""Longest id of a tool. Smaller refuses names that servers of tools use; larger lets a name fill the catalogue."""
+
+_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
+_NEAR: Final = 3
+_SHOWN_CHARS: Final = 60
+
+
+class ToolRegistry:
+    """Tools under their ids; it does not change, so that what a turn was told of stays true while it runs."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._names: dict[str, Tool] = {}
+        for tool in sorted(tools, key=lambda tool: tool.spec.tool_id):
+            self._tools[tool.spec.tool_id] = tool
+            for name in (tool.spec.tool_id, *tool.spec.aliases):
+                self._take(name, tool)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that id or alias, if there is one."""
+        return self._names.get(name)
+
+    def resolve(self, name: str) -> Tool:
+        """The tool of that id or alias, or one whose every call says that there is none and what is near."""
+        return self._names.get(name) or UnknownTool(name, self._near(name))
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the catalogue shows, by id."""
+        return tuple(tool.spec for tool in self)
+
+    def and_also(self, tools: Iterable[Tool]) -> "ToolRegistry":
+        """A registry with these tools too; an id that is taken is refused."""
+        return ToolRegistry([*self, *tools])
+
+    def only(self, allowed: Iterable[str]) -> "ToolRegistry":
+        """A registry of those that are allowed: by id, by alias, or all of a family with `family.*`.
+
+        An allowed name that no tool has allows nothing: the list may be older or newer than the tools.
+        """
+        names = frozenset(allowed)
+        return ToolRegistry(tool for tool in self if _is_allowed(tool.spec, names))
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def _take(self, name: str, tool: Tool) -> None:
+        if len(name) > MAX_ID_CHARS or not _ID.fullmatch(name):
+            raise CodedError("tool_malformed", f"the id of a tool is like family.name, got {name[:_SHOWN_CHARS]!a}")
+        if name in self._names:
+            taken_by = self._names[name].spec.tool_id
+            raise CodedError("tool_malformed", f"{name!a} is an id or alias of {taken_by} and of {tool.spec.tool_id}")
+        self._names[name] = tool
+
+    def _near(self, name: str) -> tuple[str, ...]:
+        """Ids with the same last word, which is what models mix up most, then those that are spelled alike."""
+        last = name.rpartition(".")[2]
+        same = [tool_id for tool_id in self._tools if last and tool_id.endswith(f".{last}")]
+        alike = [self._names[close].spec.tool_id for close in nearest(name, self._names, _NEAR)]
+        return tuple(dict.fromkeys([*same, *alike]))[:_NEAR]
+
+
+class UnknownTool:
+    """Stands for an id that no tool has: a call of it is answered, and nothing runs."""
+
+    def __init__(self, name: str, near: tuple[str, ...] = ()) -> None:
+        self._spec = ToolSpec(tool_id=name, purpose="There is no such tool.", effect="pure")
+        self._near = near
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The id that was asked for; repeating the call does nothing."""
+        return self._spec
+
+    async def call(self, params: str, context: ToolContext) -> Outcome:
+        """An outcome with the error `unknown_tool`."""
+        name = self._spec.tool_id
+        shown = f"{name[:_SHOWN_CHARS]!a}{'…' if len(name) > _SHOWN_CHARS else ''}"
+        hint = f"; the nearest are {', '.join(self._near)}" if self._near else "; choose one of the catalogue"
+        return Outcome(error=registered_error("unknown_tool", f"there is no tool {shown}{hint}"))
+
+
+def _is_allowed(spec: ToolSpec, names: frozenset[str]) -> bool:
+    family = spec.tool_id.rpartition(".")[0]
+    return not names.isdisjoint((spec.tool_id, *spec.aliases, f"{family}.*", "*"))

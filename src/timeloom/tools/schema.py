@@ -1,0 +1,130 @@
+"""JSON Schema of a tool's parameters, and the words in which a refusal says what was expected."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+
+JsonSchema = dict[str, object]
+
+MAX_WORDS_CHARS: Final = 300
+"""Longest description of what was expected. Smaller cuts lists of choices; larger repeats the catalogue."""
+
+_ANY: Final = "x-any"
+_WORD_DEPTH: Final = 3
+_TYPE_WORDS: Final = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+
+def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str]) -> JsonSchema:
+    """The schema of an object with these fields; free-form maps say that they are free, and nothing else is.
+
+    Raises for a nested Struct that would pass over what it does not know: the model would not learn that it was
+    not understood.
+    """
+    try:
+        whole = msgspec.json.schema(params, schema_hook=_custom)
+    except TypeError as error:
+        raise CodedError("tool_malformed", f"a parameter has a type without a JSON form: {error}") from error
+    components = cast(dict[str, JsonSchema], whole.pop("$defs"))
+    top = components.pop(str(whole["$ref"]).rpartition("/")[2])
+    for name, component in components.items():
+        if "properties" in component and component.get("additionalProperties") is not False:
+            raise CodedError("tool_malformed", f"{name} is a parameter's type and needs forbid_unknown_fields=True")
+    top.pop("title", None)
+    properties = cast(dict[str, JsonSchema], top["properties"])
+    for name, text in descriptions.items():
+        properties[name] = {**properties[name], "description": text}
+    top["additionalProperties"] = False
+    if components:
+        top["$defs"] = components
+    return cast(JsonSchema, _opened(top))
+
+
+def fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
+    """What the schema says at that place inside an object, or of the nearest place around it that it knows."""
+    here = schema
+    for step in steps:
+        inner = _resolved(schema, here)
+        properties = cast(dict[str, JsonSchema], inner.get("properties", {}))
+        there = properties.get(step) or inner.get("items") or inner.get("additionalProperties")
+        if not isinstance(there, dict):
+            break
+        here = cast(JsonSchema, there)
+    return here
+
+
+def words(schema: JsonSchema, part: JsonSchema) -> str:
+    """What a value of this part of the schema is, in words."""
+    text = _words(schema, part, _WORD_DEPTH)
+    return text if len(text) <= MAX_WORDS_CHARS else text[: MAX_WORDS_CHARS - 1] + "…"
+
+
+def _custom(kind: type) -> JsonSchema:
+    if kind is object:
+        return {_ANY: True}
+    raise TypeError(f"{kind.__name__} is not one")
+
+
+def _opened(value: object) -> object:
+    """The same where a value of any type is `true`, and a map that says nothing of its values takes any."""
+    if isinstance(value, list):
+        return [_opened(item) for item in cast(list[object], value)]
+    if not isinstance(value, dict):
+        return value
+    opened = {name: _opened(inner) for name, inner in cast(JsonSchema, value).items()}
+    if opened == {_ANY: True}:
+        return {}
+    if opened.get("type") == "object" and "properties" not in opened:
+        opened["additionalProperties"] = opened.get("additionalProperties") or True
+    return opened
+
+
+def _resolved(schema: JsonSchema, part: JsonSchema) -> JsonSchema:
+    """The part itself, what it refers to, or of several alternatives the first that has something inside."""
+    if "$ref" in part:
+        return cast(dict[str, JsonSchema], schema["$defs"])[str(part["$ref"]).rpartition("/")[2]]
+    for choice in cast(list[JsonSchema], part.get("anyOf", [])):
+        inner = _resolved(schema, choice)
+        if inner.get("type") in ("object", "array"):
+            return inner
+    return part
+
+
+def _words(schema: JsonSchema, part: JsonSchema, depth: int) -> str:
+    if "enum" in part:
+        return "one of " + ", ".join(_json(choice) for choice in cast(list[object], part["enum"]))
+    if "anyOf" in part:
+        return " or ".join(_words(schema, choice, depth) for choice in cast(list[JsonSchema], part["anyOf"]))
+    inner = _resolved(schema, part)
+    match inner.get("type"):
+        case "array":
+            items = cast(JsonSchema, inner.get("items") or {})
+            return f"a list of items, each {_words(schema, items, depth - 1)}" if items and depth else "a list"
+        case "object":
+            return _object_words(inner)
+        case kind:
+            return _TYPE_WORDS.get(str(kind), "a value")
+
+
+def _object_words(part: JsonSchema) -> str:
+    names = cast(dict[str, object], part.get("properties", {}))
+    needed = cast(list[str], part.get("required", []))
+    optional = [name for name in names if name not in needed]
+    said = "an object"
+    if needed:
+        said += f" with {', '.join(needed)}"
+    if optional:
+        said += f" (optional: {', '.join(optional)})"
+    return said
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
