@@ -1,13 +1,35 @@
-"""Settings that hold for every test: how hard hypothesis tries.
+"""What holds for every test: how hard hypothesis tries, and that each prompt extends the one before.
 
 `default` draws the same examples each time, so that a failure in one run is a failure in all. `thorough` looks for new
 ones: `TIMELOOM_HYPOTHESIS=thorough make test`.
 """
 
 import os
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from timeloom.core.render.segments import RenderedSegment, extends
+from timeloom.runtime import prompting
+from timeloom.runtime.session import Session
 
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("thorough", derandomize=False, deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("TIMELOOM_HYPOTHESIS", "default"))
+
+
+@pytest.fixture(autouse=True)
+def each_prompt_extends_the_one_before() -> Generator[None]:
+    """Whatever a test lets an agent do: the cacheable part of a prompt only grows, unless something was forgotten."""
+    last: dict[int, tuple[tuple[RenderedSegment, ...], int]] = {}
+
+    def watch(session: Session, segments: tuple[RenderedSegment, ...]) -> None:
+        forgotten = len(session.views.visible.gone)
+        before, was_forgotten = last.get(id(session), ((), forgotten))
+        assert forgotten != was_forgotten or extends(before, segments), "a prompt changed what was sent before"
+        last[id(session)] = (segments, forgotten)
+
+    prompting.watchers.append(watch)
+    yield
+    prompting.watchers.remove(watch)

@@ -12,6 +12,7 @@ from markdown_it.token import Token
 from timeloom.cli import main
 from timeloom.core.blocks import BLOCK_TYPES
 from timeloom.core.codes import CODES
+from timeloom.tools.react.toolset import react_tools
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -39,6 +40,7 @@ REGISTRIES = [
     Registry("block type", lambda: BLOCK_TYPES, "docs/blocks.md"),
     Registry("code", lambda: CODES, "docs/codes.md"),
     Registry("command", commands, "docs/cli.md"),
+    Registry("react tool", lambda: [tool.spec.tool_id for tool in react_tools()], "docs/react-tools.md"),
 ]
 
 

@@ -340,6 +340,8 @@ def test_metadata_that_a_reading_shows_again_is_no_edit() -> None:
     call = ToolCall(tool_id="react.read", tool_call_id=C2)
     views = fold(log(ResultDigest(tool_call_id=C1, digest=digest), call, ResultDigest(tool_call_id=C2, digest=digest)))
     assert views.artifacts.edit_seqs == {}
+    assert views.artifacts.is_reading(T1, C2)
+    assert not views.artifacts.is_reading(T2, C2)
 
 
 def test_what_was_pruned_away_cannot_be_hidden_and_a_wide_prune_takes_the_rest() -> None:

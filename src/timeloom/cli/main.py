@@ -3,8 +3,10 @@
 import click
 
 from timeloom import __version__
+from timeloom.cli.chat import chat
 from timeloom.cli.demo import demo
 from timeloom.cli.export import export
+from timeloom.cli.model import model
 from timeloom.cli.verify import verify
 
 
@@ -20,5 +22,5 @@ def main() -> None:
     """
 
 
-for command in (demo, export, verify):
+for command in (chat, demo, export, model, verify):
     main.add_command(command)

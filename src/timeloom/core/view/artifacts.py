@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultContent, ResultDigest, ToolCall
-from timeloom.core.ids import CallId
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
 READING_TOOLS: Final = frozenset({"react.read", "react.pull"})
@@ -63,6 +63,10 @@ class ArtifactsView(msgspec.Struct):
                 self._add_content(entry, None, path)
             case _:
                 pass
+
+    def is_reading(self, turn: TurnId, call_id: CallId) -> bool:
+        """Whether that call only shows artifacts again."""
+        return f"{turn}.{call_id}" in self.reading_calls
 
     def _add_digest(self, entry: Entry, call_id: CallId | None, digest: Digest) -> None:
         version = self._version(entry, digest.artifact_path, call_id)

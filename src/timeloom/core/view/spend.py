@@ -5,6 +5,7 @@ from typing import Final, assert_never
 import msgspec
 
 from timeloom.core.blocks import ModelAnswered, RoundStarted, ToolCall
+from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry
 
@@ -48,6 +49,8 @@ class SpendView(msgspec.Struct):
     total: Spend = msgspec.field(default_factory=Spend)
     by_turn: dict[TurnId, Spend] = {}
     by_model: dict[str, Spend] = {}
+    outcomes: dict[CallPurpose, int] = {}
+    """How often a model was asked for each purpose and what came of it was recorded."""
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
@@ -58,6 +61,7 @@ class SpendView(msgspec.Struct):
         self.by_turn.setdefault(entry.turn_id, Spend()).add(block)
         if isinstance(block, ModelAnswered):
             self.by_model.setdefault(block.model, Spend()).add(block)
+            self.outcomes[block.purpose] = self.outcomes.get(block.purpose, 0) + 1
 
 
 def _sum(spent: int, more: int) -> int:

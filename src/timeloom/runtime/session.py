@@ -1,0 +1,153 @@
+"""The session: the one writer of a conversation, and the only one that appends."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
+from timeloom.core.ids import (
+    CallId,
+    ConversationId,
+    MessageId,
+    PlanId,
+    TurnId,
+    make_call_id,
+    make_plan_id,
+    make_turn_id,
+)
+from timeloom.core.payload import BlobRef, Text
+from timeloom.core.timeline import NO_TURN, Draft, Entry
+from timeloom.core.view.views import Views
+from timeloom.ports.clock import Clock, timestamp
+from timeloom.ports.ids import Ids
+from timeloom.ports.store import Store
+from timeloom.ports.tool import Caller
+from timeloom.runtime.load_views import load_views
+
+Listener = Callable[[Entry], None]
+
+
+class Session:
+    """Appends to one conversation and keeps its views at the tail.
+
+    It persists first and publishes after: a listener hears only of what is durable, in order. Another writer's append
+    raises `ConflictError` here; then this session is over, and the next one loads what the other wrote.
+    """
+
+    def __init__(self, store: Store, conversation: ConversationId, views: Views, clock: Clock, ids: Ids) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._lock = asyncio.Lock()
+        self._listeners: list[Listener] = []
+        self.conversation = conversation
+        self.views = views
+        self.opening = ""
+        """The conversation's first user message."""
+
+    @classmethod
+    async def start(
+        cls, store: Store, conversation: ConversationId, header: ConversationStarted, clock: Clock, ids: Ids
+    ) -> Self:
+        """A session of a new conversation."""
+        session = cls(store, conversation, Views(), clock, ids)
+        await session.append([header], NO_TURN)
+        return session
+
+    @classmethod
+    async def resume(cls, store: Store, conversation: ConversationId, clock: Clock, ids: Ids) -> Self:
+        """A session that goes on where the conversation ends; raises `ConversationUnknownError`."""
+        session = cls(store, conversation, await load_views(store, conversation), clock, ids)
+        await session._find_opening()
+        return session
+
+    @property
+    def caller(self) -> Caller:
+        """On whose behalf this conversation is held."""
+        header = self.views.conversation.header
+        if header is None:
+            return Caller(tenant="", project="", user="")
+        return Caller(tenant=header.tenant, project=header.project, user=header.user, bundle=header.bundle)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Calls the listener with each entry once it is durable; what is returned ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def append(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
+        """The blocks as entries, durable together, at the present time."""
+        async with self._lock:
+            ts = self.now()
+            drafts = [Draft(turn_id, ts, block) for block in blocks]
+            entries = await self._store.append(self.conversation, self.views.tail, drafts)
+            for entry in entries:
+                self.views.add(entry)
+                self._note_opening(entry, blocks)
+        for entry in entries:
+            for listener in tuple(self._listeners):
+                listener(entry)
+        return entries
+
+    async def entries(self, seqs: Sequence[int]) -> list[Entry]:
+        """The entries at these places; runs of neighbours are read together."""
+        found: list[Entry] = []
+        for first, last in _runs(seqs):
+            found += await self._store.load(self.conversation, after=first - 1, limit=last - first + 1)
+        return found
+
+    async def payload(self, ref: BlobRef) -> bytes:
+        """What the reference stands for."""
+        return await self._store.read_blob(self.caller.tenant, ref)
+
+    async def text(self, text: Text) -> str:
+        """The text, wherever it is."""
+        return text if isinstance(text, str) else (await self.payload(text)).decode("utf-8", "replace")
+
+    def now(self) -> str:
+        """The time as blocks carry it."""
+        return timestamp(self._clock.epoch_us())
+
+    def epoch_us(self) -> int:
+        """The time in microseconds since 1970."""
+        return self._clock.epoch_us()
+
+    def new_turn_id(self) -> TurnId:
+        """A turn id of the present time."""
+        return make_turn_id(self._clock.epoch_us() // 1000, self._ids.bits())
+
+    def new_call_id(self) -> CallId:
+        """A call id that this turn has not used."""
+        return make_call_id(self._ids.bits())
+
+    def new_plan_id(self, turn_id: TurnId) -> PlanId:
+        """A plan id that names the turn."""
+        return make_plan_id(turn_id, self._ids.bits())
+
+    def new_message_id(self) -> MessageId:
+        """An id for something that a user or the outside sends."""
+        return MessageId(make_call_id(self._ids.bits()))
+
+    def _note_opening(self, entry: Entry, blocks: Sequence[AnyBlock]) -> None:
+        if self.opening or not isinstance(entry.block, UserPrompt):
+            return
+        # The stored block may refer to its text; the one that was given has it.
+        given = next(block.text for block in blocks if isinstance(block, UserPrompt))
+        self.opening = given if isinstance(given, str) else ""
+
+    async def _find_opening(self) -> None:
+        for turn in self.views.turns.turns:
+            for seq in self.views.paths.find(f"ar:{turn}.user.prompt")[:1]:
+                (entry,) = await self.entries([seq])
+                if isinstance(entry.block, UserPrompt):
+                    self.opening = await self.text(entry.block.text)
+                return
+
+
+def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for seq in seqs:
+        if runs and seq == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], seq)
+        else:
+            runs.append((seq, seq))
+    return runs

@@ -1,0 +1,94 @@
+"""`timeloom chat` as a person or a program uses it: real processes, a scripted model, a real folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+- reply: |
+    <channel:thinking>Write it down.</channel:thinking>
+    <channel:ReactDecisionOutV2>{"action":"call_tool","notes":"Writing.","tool_call":{"tool_id":"react.write",
+    "params":{"path":"files/note.md","content":"# Note"}}}</channel:ReactDecisionOutV2>
+  chunk: 9
+- reply: |
+    <channel:ReactDecisionOutV2>{"action":"complete","final_answer":"It is written."}</channel:ReactDecisionOutV2>
+- reply: |
+    <channel:ReactDecisionOutV2>{"action":"complete","final_answer":"Still there."}</channel:ReactDecisionOutV2>
+- reply: nothing
+  repeat: 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    return tmp_path
+
+
+def chat(folder: Path, typed: str, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "timeloom", "chat", "--data-dir", str(folder / "data")]
+    model = ["--model", f"script:{folder / 'script.yaml'}"]
+    return subprocess.run([*command, *model, *more], input=typed, capture_output=True, text=True, check=False)
+
+
+def test_the_answer_is_on_standard_output_and_the_work_on_standard_error(folder: Path) -> None:
+    done = chat(folder, "write a note\n\n")
+    assert (done.returncode, done.stdout) == (0, "It is written.\n")
+    assert "→ react.write" in done.stderr
+    assert "Writing." in done.stderr
+
+
+def test_a_conversation_is_gone_on_with_by_its_id(folder: Path) -> None:
+    first = chat(folder, "write a note\n")
+    conversation = first.stderr.split()[1]
+    assert chat(folder, "is it there?\n", "--conversation", conversation).stdout == "Still there.\n"
+
+
+def test_events_come_as_lines_of_json(folder: Path) -> None:
+    done = chat(folder, "write a note\n", "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [events[0]["event"], events[-1]["event"], events[-1]["reason"]] == [
+        "chat.start",
+        "chat.complete",
+        "completed",
+    ]
+    answer = "".join(one["text"] for one in events if one["event"] == "chat.delta" and one["channel"] == "answer")
+    assert answer == "It is written."
+    ids = [one["id"] for one in events if one["event"] == "chat.block"]
+    assert ids == list(range(2, len(ids) + 2))
+
+
+def test_a_turn_without_an_answer_says_why_and_fails(folder: Path) -> None:
+    done = chat(folder, "one\ntwo\nthree\n")
+    assert done.returncode == 1
+    assert "protocol_failure" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--model", "nobody:x"], 1, "nobody"),
+        (["--model", "script:missing.yaml"], 1, "missing.yaml"),
+        (["--conversation", "conv_nope"], 1, "conv_nope"),
+        (["--max-iterations", "0"], 2, "max-iterations"),
+    ],
+)
+def test_what_cannot_be_done_is_said_without_a_traceback(
+    folder: Path, options: list[str], code: int, words: str
+) -> None:
+    done = chat(folder, "hi\n", *options)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_must_be_named(folder: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "TIMELOOM_MODEL"}
+    command = [sys.executable, "-m", "timeloom", "chat", "--data-dir", str(folder)]
+    done = subprocess.run(command, input="", capture_output=True, text=True, check=False, env=environ)
+    assert done.returncode == 2
+    assert "TIMELOOM_MODEL" in done.stderr

@@ -1,0 +1,159 @@
+"""The session: what it appended is durable, published in order, and in its views."""
+
+import asyncio
+from collections.abc import Coroutine
+
+import pytest
+
+from timeloom.core.blocks import (
+    ConversationStarted,
+    RoundStarted,
+    Thinking,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.blocks.payloads import INLINE_BYTES
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import NO_TURN
+from timeloom.core.view.views import Views
+from timeloom.ports.journal import ConflictError
+from timeloom.ports.reader import ConversationUnknownError
+from timeloom.runtime.inbox import Inbox
+from timeloom.runtime.session import Session
+from timeloom.stores.memory import MemoryStore
+from timeloom.wire.snapshot import encode_views
+
+CONVERSATION = ConversationId("conv_1")
+TURN = TurnId("turn_1")
+HEADER = ConversationStarted(tenant="t", project="p", user="u", bundle="b")
+
+
+class FixedClock:
+    def __init__(self) -> None:
+        self.now = 1_770_603_272_676_425
+
+    def epoch_us(self) -> int:
+        self.now += 1
+        return self.now
+
+
+class CountingIds:
+    def __init__(self) -> None:
+        self.last = 0
+
+    def bits(self) -> int:
+        self.last += 1
+        return self.last
+
+
+async def started(store: MemoryStore) -> Session:
+    return await Session.start(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
+
+
+def run(check: Coroutine[object, object, None]) -> None:
+    asyncio.run(check)
+
+
+def test_a_session_appends_publishes_and_resumes() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        heard: list[int] = []
+        stop = session.listen(lambda entry: heard.append(entry.seq))
+        await session.append([TurnStarted(n=1), UserPrompt(text="hello")], TURN)
+        stop()
+        await session.append([RoundStarted(round=1)], TURN)
+        assert (heard, session.opening) == ([2, 3], "hello")
+        assert (session.caller.user, session.caller.bundle) == ("u", "b")
+        again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+        assert encode_views(again.views) == encode_views(session.views)
+        assert again.opening == "hello"
+
+    run(check())
+
+
+def test_a_second_writer_is_refused() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        first = await started(store)
+        second = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+        await first.append([TurnStarted(n=1)], TURN)
+        with pytest.raises(ConflictError):
+            await second.append([TurnStarted(n=1)], TURN)
+
+    run(check())
+
+
+def test_a_conversation_nobody_started_cannot_be_resumed() -> None:
+    async def check() -> None:
+        with pytest.raises(ConversationUnknownError):
+            await Session.resume(MemoryStore(), CONVERSATION, FixedClock(), CountingIds())
+
+    run(check())
+
+
+def test_stored_text_is_read_back_and_neighbours_are_read_together() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        long = "x" * (INLINE_BYTES + 1)
+        blocks = [TurnStarted(n=1), UserPrompt(text=long), Thinking(round=1, text="a"), Thinking(round=2, text="b")]
+        entries = await session.append(blocks, TURN)
+        prompt = entries[1].block
+        assert isinstance(prompt, UserPrompt)
+        assert isinstance(prompt.text, BlobRef)
+        assert await session.text(prompt.text) == long == session.opening
+        assert [entry.seq for entry in await session.entries([2, 4, 5])] == [2, 4, 5]
+        again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+        assert again.opening == long
+
+    run(check())
+
+
+def test_ids_come_from_the_clock_and_the_bits() -> None:
+    async def check() -> None:
+        session = await started(MemoryStore())
+        turn = session.new_turn_id()
+        assert turn.startswith("turn_1770603272676_")
+        assert session.new_plan_id(turn).startswith(f"plan:{turn}:")
+        assert len(session.new_call_id()) == len(session.new_message_id()) == 12
+        assert session.now() < session.now()
+        assert session.epoch_us() > 0
+
+    run(check())
+
+
+def test_a_session_without_a_header_has_no_caller() -> None:
+    session = Session(MemoryStore(), CONVERSATION, Views(), FixedClock(), CountingIds())
+    assert session.caller.tenant == ""
+
+
+def test_the_inbox_takes_input_only_while_a_turn_runs() -> None:
+    async def check() -> None:
+        session = await started(MemoryStore())
+        inbox = Inbox(session)
+        assert await inbox.follow_up("early") is None
+        assert await inbox.steer() is None
+        await session.append([TurnStarted(n=1), UserPrompt(text="hi")], TURN)
+        followed = await inbox.follow_up("and?")
+        assert followed is not None
+        assert not inbox.interrupt.is_set()
+        steered = await inbox.steer("the other way")
+        assert steered is not None
+        assert inbox.interrupt.is_set()
+        assert session.views.progress.unseen == [followed.seq, steered.seq]
+        await session.append([TurnEnded(reason="completed")], TURN)
+        assert await inbox.steer() is None
+
+    run(check())
+
+
+def test_the_header_belongs_to_no_turn() -> None:
+    async def check() -> None:
+        session = await started(MemoryStore())
+        (entry,) = await session.entries([1])
+        assert entry.turn_id == NO_TURN
+
+    run(check())
