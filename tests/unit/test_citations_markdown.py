@@ -27,8 +27,10 @@ MISREAD = re.compile(
     r"(?: {4}|\t)[ \t]*+(?:[>#`~<*+_\-]|[0-9]+[.)])"
     # A comment ends with its first "-->"; the judge counts dashes in threes.
     r"|--->"
-    # After a definition that may go on with a title, the judge lets any list begin, and code where the title is none.
-    r"|\]:[^\n\r]*+[\n\r]++(?:[ \t>]*+[0-9]+[.)]|(?:[ >]*+\t| {4,})[ \t]*+[\"'(])"
+    # In a definition that may go on with a title, the judge lets any list begin.
+    r"|\]:[^\n\r]*+[\n\r]++[ \t>]*+[0-9]+[.)]"
+    # A line that underlines a heading is one after a label too; the judge takes it for the definition's destination.
+    r"|\]:[ \t]*+[\n\r]++[ \t>]*+[=\-]"
     # After a target that is none, the judge looks for a reference one character too late.
     r"|\]\((?s:.*)\[foo\]"
 )
@@ -121,6 +123,13 @@ BODIES = [
         '[d]: /u "T',
         "[d]:",
         "/u T",
+        '"T',
+        "(T",
+        "T)",
+        "'x' T",
+        '    "T"',
+        "    (x) T",
+        "    'T",
         'T"',
         "'T'",
         "[d]: <T> (T)",
@@ -138,6 +147,16 @@ BODIES = [
         "",
     ],
 ]
+
+
+TITLES = [
+    "[a]: b\n'",
+    '[a]: b\n    "',
+    "[a]: b\n    (\n",
+    "[a]: b\n    '\n[a]: b\n    \"\n[a]: b\n (\n",
+    "[a]: b\n   'x'\n",
+]
+"""Definitions that may go on with a title, and do not."""
 
 
 def numbered(parts: Iterable[str]) -> str:
@@ -278,6 +297,13 @@ def test_rewriting_changes_nothing_but_the_citations(text: str) -> None:
         "[]: u '[[S:1]]'",
         "[d]: ) [[S:1]]",
         "[d]: u 't'\n[[S:1]]",
+        "[d]: u\n(see) [[S:1]]",
+        "[d]: u\n'a\n[[S:1]]",
+        "[d]: u\n    'a\n[[S:1]]' b",
+        "[d]: u\n    'a\n[e]: v\n    (x\n[[S:1]]",
+        "[d]: u\n    'a\n\n'[[S:1]]",
+        "[d]: u\n'a'\n'[[S:1]]'",
+        "> [d]: u\n    'a\n> [[S:1]]",
         "1) [[S:1]]\n2) a",
         "a\r[[S:1]]\r\nb",
         "<" + "a" * 9 + "-b.c@d> [[S:1]]",
@@ -295,6 +321,7 @@ def test_a_token_in_text_is_a_citation(text: str) -> None:
         "`[[S:1]]`",
         "``a ` [[S:1]]``",
         "`a\n[[S:1]]`",
+        "# `[[S:1]]`",
         "```\n[[S:1]]\n```",
         "```\n[[S:1]]",
         "``` [[S:1]]\n```",
@@ -322,6 +349,18 @@ def test_a_token_in_text_is_a_citation(text: str) -> None:
         "[d]: <[[S:1]]>",
         "[d\\]]: u '[[S:1]]'",
         "[d]: u\n    [[S:1]]",
+        "[b]: /u\n    (see) [[S:1]]\n",
+        "[b]: /u\n    'see' [[S:1]]\n",
+        '[b]: /u\r\n\t"see [[S:1]]',
+        "[b]: /u\n    'see\n    [[S:1]]\n\n'",
+        "[b]: /u\n    'see\n    [[S:1]]\n'",
+        "[b]: /u\n    (see\n    [[S:1]]\n# a)",
+        "[b]: /u\n    (see [[S:1]]\r",
+        "> [b]: /u\n>     (see) [[S:1]]\n",
+        "> [b]: /u\n    (see) [[S:1]]\n",
+        "- [b]: /u\n(x\n\n     [[S:1]]",
+        "[b]: /u\n    'a'\n    'b' [[S:1]]",
+        "[b]: /u\n    (a\n[c]: /u\n    (a\n[d]: /u\n    (a) [[S:1]]",
         "<http://a/[[S:1]]>",
         '<b x="[[S:1]]">',
         "<b x=[[S:1]]>",
@@ -418,9 +457,33 @@ def test_a_long_paragraph_is_read_in_bounded_pieces() -> None:
     assert out == re.sub(r"([0-9]) `(.*?)` \[\[S:([0-9]+)\]\]", r"\1 `\2` \\[\3\\]", text)
 
 
+def test_a_title_that_is_too_long_is_none() -> None:
+    filling = "word " * (MAX_DEFINITION_CHARS // 5)
+    text = f"[d]: u\n    '{filling} [[S:1]]\n[[S:2]]'\n    [[S:3]]"
+    assert cited(text) == cited_by_character(text) == [2, 3]
+
+
 @pytest.mark.parametrize(
     "unit",
-    ["[", "]", "`", "[[S:", "<", "> ", "- ", "](", "[a](b", '[a](b "', "x<!--", "<?", "[a]: b\n", "` `` ", "\n", "!["],
+    [
+        "[",
+        "]",
+        "`",
+        "[[S:",
+        "<",
+        "> ",
+        "- ",
+        "](",
+        "[a](b",
+        '[a](b "',
+        "x<!--",
+        "<?",
+        "[a]: b\n",
+        "` `` ",
+        "\n",
+        "![",
+        *TITLES,
+    ],
 )
 def test_repeated_marks_are_text_and_take_one_pass(unit: str) -> None:
     text = unit * (20_000 // len(unit))

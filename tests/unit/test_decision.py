@@ -120,6 +120,18 @@ def test_raw_surrogates_are_joined_and_lone_ones_replaced() -> None:
             '{"action": "exit", "tool_call": {"params": {"content": "", "content": ""}}}',
             "the key 'content' stands twice",
         ),
+        ('{"action": "exit", "a": {"b": 1, "b": 2}}', "column 36, the key 'b' stands twice in one object"),
+        ('{"action": "exit", "a": [[{"b": {}, "c": 1, "b": 2}]]}', "the key 'b' stands twice in one object"),
+        ('{"action": "exit", "a": {"b": [], "\\u0062": []}}', "the key 'b' stands twice in one object"),
+        (
+            '{"action": "exit", "a": {"\\ud800": 1, "\\udc00": 2, "c": 3}}',
+            "the key '\ufffd' stands twice in one object",
+        ),
+        ('{"action": "exit", "a": {"": 1, "": 2}}', "the key '' stands twice in one object"),
+        (
+            '{"action": "call_tool", "tool_call": {"tool_id": "x", "params": {"f": {"content": "A", "content": "B"}}}}',
+            "the key 'content' stands twice in one object",
+        ),
         ('{"action": "exit",}', "column 19, expected a key, got '}'"),
         ('{"action" "exit"}', "column 11, expected `:`, got '\"'"),
         ('{"action": "exit" "a": 1}', "expected `,` or `}`, got '\"'"),

@@ -7,19 +7,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.core.stream.decision import CallTool, Complete, DecisionStream, parse_decision
+from timeloom.core.stream.decision import (
+    MAX_DECISION_CHARS,
+    CallTool,
+    Complete,
+    DecisionError,
+    DecisionStream,
+    parse_decision,
+)
 from timeloom.core.stream.json_scan import MAX_DEPTH, FieldDelta, FieldEnd, FieldEvent, FieldScanner
 from timeloom.core.stream.scalars import mended
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 TEXT = st.text(st.characters(codec=None) | st.sampled_from('\\"/\n\tu{}\ud83d\ude00😀é'), max_size=12)
+
+
+def objects(values: st.SearchStrategy[Json], max_size: int) -> st.SearchStrategy[dict[str, Json]]:
+    """Objects whose keys stay apart when lone surrogates in them are replaced."""
+    members = st.tuples(TEXT, values)
+    return st.lists(members, max_size=max_size, unique_by=lambda member: mended(member[0])).map(dict[str, Json])
+
+
 VALUE: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | objects(inner, 3),
     max_leaves=6,
 )
-PARAMS = st.dictionaries(TEXT, VALUE, max_size=2) | st.fixed_dictionaries({"x": VALUE, "content": VALUE | TEXT})
+PARAMS = objects(VALUE, 2) | st.fixed_dictionaries({"x": VALUE, "content": VALUE | TEXT})
 CALL = st.fixed_dictionaries({"tool_id": TEXT}, optional={"params": PARAMS | VALUE, "content": TEXT})
 DOCUMENT = st.fixed_dictionaries(
     {},
@@ -134,9 +149,83 @@ def test_the_scanner_accepts_exactly_what_a_json_parser_does(
 
 def is_json_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(json.loads(text, object_pairs_hook=without_repetition), dict)
     except ValueError:
         return False
+
+
+def without_repetition(members: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = {mended(key): value for key, value in members}
+    if len(found) < len(members):
+        raise ValueError
+    return found
+
+
+KEYS = st.sampled_from(["a", "b", "\\u0061", "c\\n", "\\ud800"])
+LEAVES = st.sampled_from(["1", '"x"', "null", "[]", "{}", '"\\\\"', "1.5e3"])
+
+
+def member_texts(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(st.builds('"{}"{}:{}'.format, KEYS, st.sampled_from(["", " "]), values), max_size=5).map(",".join)
+
+
+NESTED = st.recursive(
+    LEAVES,
+    lambda inner: (
+        member_texts(inner).map("{{{}}}".format) | st.lists(inner, max_size=3).map(",".join).map("[{}]".format)
+    ),
+    max_leaves=12,
+)
+
+
+@given(member_texts(NESTED), SIZES, st.sets(st.sampled_from(["a", "b", "a.a", "a.b", "b.a.a"])))
+def test_a_key_that_stands_twice_is_refused_in_every_object_whatever_is_followed(
+    members: str, sizes: list[int], fields: set[str]
+) -> None:
+    text = f"{{{members}}}"
+    for cut in ([text], list(text), pieces(text, sizes)):
+        scanner = FieldScanner(fields)
+        for piece in cut:
+            scanner.feed(piece)
+        assert (scanner.problem is None) == is_json_object(text)
+        whole = FieldScanner(())
+        whole.feed(text)
+        assert scanner.problem == whole.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "first"),
+    [
+        (
+            '{"action":"call_tool","tool_call":{"tool_id":"x","params":{"file":{"content":"A","content":"B"}}}}',
+            ["tool_call.params.file.content"],
+            [("tool_call.params.file.content", "A")],
+        ),
+        (
+            '{"meta":{"a":"1","a":"2"},"action":"complete","final_answer":"x"}',
+            ["meta.a", "final_answer"],
+            [("meta.a", "1")],
+        ),
+        ('{"meta":{"a":"1","a":"2"},"action":"complete","final_answer":"x"}', ["final_answer"], []),
+    ],
+)
+def test_a_stream_ends_where_the_decision_is_refused(
+    text: str, fields: list[str], first: list[tuple[str, str]]
+) -> None:
+    assert streamed(DecisionStream(fields).feed(text)) == first
+    with pytest.raises(DecisionError, match="stands twice"):
+        parse_decision(text)
+
+
+def test_a_stream_ends_where_a_decision_is_too_long() -> None:
+    head = '{"notes": "'
+    for sizes in ([MAX_DECISION_CHARS + 9], [700_000], [MAX_DECISION_CHARS - 1, 1]):
+        stream = DecisionStream()
+        text = head + "x" * MAX_DECISION_CHARS
+        deltas = [event for piece in pieces(text, sizes) for event in stream.feed(piece)]
+        assert sum(len(event.text) for event in deltas if isinstance(event, FieldDelta)) == MAX_DECISION_CHARS - len(
+            head
+        )
 
 
 @given(written(), st.data(), SIZES)
@@ -200,11 +289,23 @@ def test_a_path_and_a_path_through_it_can_both_be_followed() -> None:
     assert streamed(FieldScanner(["a", "a.b"]).feed('{"a": {"b": "y"}}')) == [("a.b", "y")]
 
 
-def test_a_key_that_stands_twice_matters_only_on_the_way_of_a_path() -> None:
-    scanner = FieldScanner(["a.b"])
-    scanner.feed('{"c": {"d": 1, "d": 2}, "a": {"b": "x", "e": 1, "e": 2}}')
-    assert scanner.problem is not None
-    assert scanner.problem.at == len('{"c": {"d": 1, "d": 2}, "a": {"b": "x", "e": 1, "e')
+@pytest.mark.parametrize("second", ['"d"', '"\\u0064"'])
+def test_a_key_that_stands_twice_is_reported_where_it_ends(second: str) -> None:
+    text = '{"a": {"b": "x", "d": 1, "c": 1, ' + second + ': 2, "e": 1, "e": 1, '
+    for fields in (["a.b"], []):
+        for cut in ([text], list(text)):
+            scanner = FieldScanner(fields)
+            for piece in cut:
+                scanner.feed(piece)
+            assert scanner.problem is not None
+            assert scanner.problem.at == text.rindex(second) + len(second) - 1
+
+
+def test_the_same_key_may_stand_in_different_objects() -> None:
+    scanner = FieldScanner(["a.a"])
+    scanner.feed('{"a": {"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}, {"a": 1, "b": 2, "c": 3}]}}')
+    assert scanner.problem is None
+    assert scanner.end is not None
 
 
 def test_nothing_comes_after_a_problem_or_after_the_end() -> None:
@@ -244,6 +345,12 @@ def test_hostile_megabytes_are_read_in_one_pass() -> None:
         events = [event for at in range(0, len(text), 4096) for event in scanner.feed(text[at : at + 4096])]
         assert scanner.problem is None
         assert all(isinstance(event, FieldDelta) for event in events)
+    members = "".join(f'"{number}": {number}, ' for number in range(20_000))
+    for text in ('{"a": {' + members, "{" + members):
+        scanner = FieldScanner(["notes"])
+        for at in range(0, len(text), 4096):
+            scanner.feed(text[at : at + 4096])
+        assert scanner.problem is None
     for unit in ("[", "{", "1", " ", '"a",', "1,"):
         scanner = FieldScanner(["notes"])
         scanner.feed('{"a": [')

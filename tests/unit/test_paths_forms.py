@@ -201,6 +201,19 @@ def test_a_selection_made_in_code_is_bounded_too() -> None:
     assert refused.value.code == "range_too_large"
 
 
+def test_a_refused_selection_never_repeats_an_endless_number() -> None:
+    for first, last, code in [
+        (10**5_000, 1, "range_too_large"),
+        (1, 10**5_000, "range_too_large"),
+        (-(10**5_000), 1, "path_malformed"),
+        (1, -(10**5_000), "path_malformed"),
+    ]:
+        with pytest.raises(PathError) as refused:
+            SourcesPath(((first, last),))
+        assert refused.value.code == code
+        assert len(str(refused.value)) < 200
+
+
 def test_the_longest_selection_is_still_a_path() -> None:
     path = select(range(MAX_SID, MAX_SID - 2 * MAX_SELECTED_SIDS, -2))
     assert len(path.sids) == MAX_SELECTED_SIDS

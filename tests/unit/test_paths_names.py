@@ -4,6 +4,9 @@ import pytest
 
 from timeloom.core.paths import MAX_NAME_BYTES, FilePath, PathError, parse
 
+TAGS_OF_ENGLAND = "\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067"
+"""The letters gbeng as tag characters, which the flag has after U+1F3F4 and before U+E007F."""
+
 ESCAPES = [
     "/etc/passwd",
     "//server/share",
@@ -107,7 +110,29 @@ def test_a_disguised_way_out_is_refused(rel: str) -> None:
         "a\u00adb",
         "a%E2%80%AEb",
         "\u3164",
+        "\u115f",
+        "\u1160",
+        "\uffa0",
+        "\u2800",
+        "\u2800 \u2800",
+        ".\u2800",
+        "\ufe0f",
+        "\ufe0f\u200d\ufe0f",
+        "\u180b\u2800",
+        "%E2%A0%80",
+        "a.txt\u2800",
+        "\U0001d159",
         "\U000e0041",
+        "🏴\U000e007f",
+        f"🏴{TAGS_OF_ENGLAND}",
+        f"🏴{TAGS_OF_ENGLAND}.png",
+        f"🏴{TAGS_OF_ENGLAND}\U000e007f\U000e007f",
+        f"🏴{TAGS_OF_ENGLAND}{TAGS_OF_ENGLAND}\U000e007f",
+        f"🏳{TAGS_OF_ENGLAND}\U000e007f",
+        f"a{TAGS_OF_ENGLAND}\U000e007f",
+        f"{TAGS_OF_ENGLAND}\U000e007f",
+        "🏴\U000e0041\U000e0042\U000e0043\U000e007f",
+        "🏴\U000e0061\U000e0020\U000e0061\U000e007f",
         "\ue000",
         "name.",
         "name ",
@@ -165,6 +190,13 @@ def test_a_name_that_systems_or_readers_take_for_another_is_refused(name: str) -
         "می\u200cخواهم.txt",
         "👨\u200d👩\u200d👧 family.png",
         "❤\ufe0f.svg",
+        f"🏴{TAGS_OF_ENGLAND}\U000e007f.png",
+        f"🏴{TAGS_OF_ENGLAND}\U000e007f",
+        f"🏴{TAGS_OF_ENGLAND}\U000e007f🏴\U000e0075\U000e0073\U000e0063\U000e0061\U000e007f flags",
+        "🏴%F3%A0%81%A7%F3%A0%81%A2%F3%A0%81%A5%F3%A0%81%AE%F3%A0%81%A7%F3%A0%81%BF",
+        "🏴\u200d☠\ufe0f",
+        "⠃⠗⠇\u2800⠞⠑⠭⠞.brf",
+        "\u0301",
         "e\u0301te\u0301.txt",
         "½ cup.txt",
         "Kapitel … Ende.md",

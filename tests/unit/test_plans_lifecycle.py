@@ -89,6 +89,16 @@ def test_words_that_give_no_order_are_refused_with_what_is_expected(
     assert refused.value.code == "plan_malformed"
 
 
+@pytest.mark.parametrize(
+    ("steps", "got"), [(["a", 5], "int"), ([None], "NoneType"), ([["a"]], "list"), ("abc", "one text"), (b"abc", "int")]
+)
+@pytest.mark.parametrize("mode", ["new", "replace", "close", "other"])
+def test_steps_that_are_no_list_of_texts_are_refused(mode: str, steps: Sequence[object], got: str) -> None:
+    with pytest.raises(PlanError, match=f"a step is a text.*got .*{got}") as refused:
+        read_order(mode, steps)
+    assert refused.value.code == "plan_malformed"
+
+
 def test_a_new_plan_starts_with_every_step_pending() -> None:
     (changed,) = carry_out(NewPlan(STEPS), PlansView(), at(7), A)
     plan = changed.snapshot

@@ -15,6 +15,7 @@ from timeloom.core.sources import (
     admitted,
     key_of,
     manual_source,
+    with_sid,
 )
 
 PATHS = st.sampled_from(["", "turn_1/files/a", "turn_1/files/b"])
@@ -34,9 +35,13 @@ def sources(draw: st.DrawFn) -> NewSource:
         url=draw(URLS),
         text=draw(WORDS),
         content=draw(CONTENTS),
+        base64=draw(st.sampled_from([None, b"x", b"y"])),
+        hosted_uri=draw(WORDS),
+        size_bytes=draw(st.sampled_from([None, 1, 2])),
         mime="text/plain",
         physical_path=path,
         artifact_path=f"fi:{path}" if path else draw(WORDS),
+        modified_time_iso=draw(TIMES),
         fetched_time_iso=draw(TIMES),
         query_relevance=draw(st.sampled_from([None, 0.0, 0.5])),
         extra=draw(UNKNOWN),
@@ -60,7 +65,7 @@ def merge(pool: SourcesPool, *new: NewSource) -> Merged:
     return merged
 
 
-def page(url: str = "http://a/", **values: str) -> NewSource:
+def page(url: str = "http://a/", **values: str | int) -> NewSource:
     return msgspec.convert({"url": url, **values}, NewSource)
 
 
@@ -125,6 +130,60 @@ def test_a_later_fetch_replaces_the_body_and_nothing_else() -> None:
     assert (pool.rows[1].title, pool.rows[1].content, pool.rows[1].text) == ("T", "new", "new")
 
 
+def test_a_renewed_body_leaves_nothing_of_the_old_one_behind() -> None:
+    pool = SourcesPool()
+    hosted = {"rn": "ef:1", "hosted_uri": "s3://old", "key": "k", "base64": "QUJD"}
+    old = {"content": "old body", "mime": "text/html", "modified_time_iso": "2023-12-31", **hosted}
+    merge(pool, page(title="T", favicon="i", size_bytes=8, fetched_time_iso="2024-01-01T00:00:00Z", **old))
+    new = page(content="new body which is longer", fetched_time_iso="2025-01-01T00:00:00Z")
+    (row,) = merge(pool, new).added
+    assert row == with_sid(msgspec.structs.replace(admitted(new), title="T", favicon="i"), 1)
+
+
+def test_a_renewed_preview_or_place_is_a_renewed_body_too() -> None:
+    pool = SourcesPool()
+    merge(pool, page(base64="QUJD", size_bytes=3, hosted_uri="s3://old", fetched_time_iso="2024-01-01"))
+    (row,) = merge(pool, page(base64="QUJE", fetched_time_iso="2025-01-01")).added
+    assert (row.base64, row.size_bytes, row.hosted_uri) == (b"ABD", None, "")
+    merge(pool, page("http://b/", hosted_uri="s3://old", size_bytes=9_999, fetched_time_iso="2024-01-01"))
+    (row,) = merge(pool, page("http://b/", hosted_uri="s3://new", fetched_time_iso="2025-01-01")).added
+    assert (row.hosted_uri, row.size_bytes) == ("s3://new", None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"content": "old", "fetched_time_iso": "2024-01-01"},
+        {"content": "old"},
+        {"text": "snippet", "fetched_time_iso": "2026-01-01"},
+        {"content": "old", "fetched_time_iso": "2025-01-01T00:00:00Z"},
+    ],
+    ids=["older", "without a time", "newer without a body", "of the same time"],
+)
+def test_the_gaps_of_a_body_are_not_filled_from_another_one(other: dict[str, str]) -> None:
+    pool = SourcesPool()
+    merge(pool, page(content="new", fetched_time_iso="2025-01-01"))
+    merge(pool, page(title="T", size_bytes=3, mime="text/html", hosted_uri="s3://old", **other))
+    row = pool.rows[1]
+    assert (row.title, row.content, row.size_bytes, row.mime, row.hosted_uri) == ("T", "new", None, "", "")
+
+
+def test_the_gaps_of_a_body_are_filled_from_the_same_one() -> None:
+    pool = SourcesPool()
+    merge(pool, page(content="body", hosted_uri="s3://a", fetched_time_iso="2025-01-01"))
+    stored = NewSource(url="http://a/", content=ref_of(b"body"), size_bytes=4, fetched_time_iso="2025-01-01T00:00:00Z")
+    merge(pool, stored)
+    assert (pool.rows[1].content, pool.rows[1].size_bytes, pool.rows[1].hosted_uri) == ("body", 4, "s3://a")
+
+
+def test_a_first_body_joins_what_was_known_without_one() -> None:
+    pool = SourcesPool()
+    merge(pool, page(text="snippet", mime="text/html", fetched_time_iso="2024-01-01"))
+    (row,) = merge(pool, page(hosted_uri="s3://new", modified_time_iso="2025-01-01")).added
+    assert (row.text, row.mime, row.hosted_uri) == ("snippet", "text/html", "s3://new")
+    assert (row.fetched_time_iso, row.modified_time_iso) == ("", "2025-01-01")
+
+
 @pytest.mark.parametrize(
     "later",
     [
@@ -132,12 +191,14 @@ def test_a_later_fetch_replaces_the_body_and_nothing_else() -> None:
         page(content="new", fetched_time_iso="2026-01-01T00:00:00Z"),
         page(content="new", fetched_time_iso="soon"),
         page(text="snippet", fetched_time_iso="2026-02-01T00:00:00Z"),
+        page(base64="QUJD", text="snippet", fetched_time_iso="2026-02-01T00:00:00Z"),
+        page(hosted_uri="s3://new", fetched_time_iso="2026-02-01T00:00:00Z"),
     ],
-    ids=["no time", "not later", "no readable time", "no body"],
+    ids=["no time", "not later", "no readable time", "no body", "a preview only", "a place only"],
 )
 def test_a_body_is_not_replaced_without_reason(later: NewSource) -> None:
     pool = SourcesPool()
-    merge(pool, page(content="old", fetched_time_iso="2026-01-01T00:00:00Z"))
+    merge(pool, page(content="old", base64="QQ==", hosted_uri="s3://old", fetched_time_iso="2026-01-01T00:00:00Z"))
     assert merge(pool, later).added == ()
 
 

@@ -71,7 +71,7 @@ def rows(draw: st.DrawFn) -> SourceRow:
         text=draw(WORDS),
         content=draw(CONTENTS),
         mime=draw(WORDS),
-        size_bytes=draw(st.none() | st.integers(0, 2**53)),
+        size_bytes=draw(st.none() | st.integers(0, 2**63 - 1)),
         base64=draw(st.none() | st.binary(min_size=1, max_size=30)),
         physical_path=draw(WORDS),
         favicon=draw(WORDS),
@@ -186,6 +186,8 @@ def test_a_source_without_an_id_takes_no_notice_of_one() -> None:
         ("sid", 1_000_000),
         ("sid", "1"),
         ("sid", True),
+        ("sid", 10**400),
+        pytest.param("sid", -(10**5_000), id="sid-endless"),
         ("source_type", "skill"),
         ("title", 5),
         ("title", "\ud800"),
@@ -193,12 +195,17 @@ def test_a_source_without_an_id_takes_no_notice_of_one() -> None:
         ("url", "u" * 65_537),
         ("size_bytes", -1),
         ("size_bytes", 2**63),
+        ("size_bytes", 10**400),
         ("size_bytes", 1.5),
         ("provider_rank", float("nan")),
         ("provider_rank", 10**400),
         ("authority", float("inf")),
         ("base64", "?"),
         ("content", {"sha256": "ab"}),
+        ("content", {"sha256": "ab", "size_bytes": 10**400}),
+        ("content", {"sha256": "ab", "size_bytes": 2**63}),
+        ("base64", {"sha256": "ab", "size_bytes": -1}),
+        ("base64", {"sha256": "\ud800", "size_bytes": 1}),
         ("favicon_url", 5),
         ("unknown", "\ud800"),
         ("unknown", object()),
@@ -230,6 +237,23 @@ def test_an_id_out_of_range_cannot_be_made(sid: int) -> None:
         SourceRow(sid=sid)
     with pytest.raises(SourceError, match="sid"):
         with_sid(NewSource(), sid)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400, pytest.param(-(10**5_000), id="endless")])
+def test_a_number_that_has_no_64_bit_form_cannot_be_made(number: int) -> None:
+    for field in ("size_bytes", "provider_rank", "weighted_rank", "authority"):
+        values: dict[str, int] = {field: number}
+        with pytest.raises(SourceError, match=field):
+            msgspec.structs.replace(NewSource(), **values)
+    with pytest.raises(SourceError, match="content"):
+        NewSource(content=BlobRef(sha256="ab", size_bytes=number))
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 0, -(2**63)])
+def test_a_number_of_64_bits_has_a_binary_form(number: int) -> None:
+    row = SourceRow(sid=1, size_bytes=abs(number) - (number < 0), provider_rank=number, authority=number)
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(row), type=SourceRow)
+    assert (again.size_bytes, again.provider_rank) == (row.size_bytes, float(number))
 
 
 def test_a_source_keeps_its_fields_when_it_gets_an_id() -> None:

@@ -31,6 +31,12 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9]|conin\$|conout\$) *(
 _ASCII_CONTROL = re.compile("[\0-\x1f\x7f]")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
+# The flag of a part of a country: a black flag, the code of the part in tag characters, their end.
+_FLAG = re.compile("(\U0001f3f4)[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
+_BLANK = "\u2800"
+_ONLY_UNSEEN = re.compile(
+    rf"[\s.{_BLANK}\u180b-\u180f\u200c\u200d\u2065\ufe00-\ufe0f\ufff0-\ufff8\U0001d159\U000e0000-\U000e0fff]*"
+)
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _UTF16_ESCAPE = re.compile(r"%[uU]([0-9A-Fa-f]{4})")
@@ -84,7 +90,7 @@ def _check_form(form: str) -> None:
         raise PathError("path_escapes_root", "a name is only dots or spaces, or decodes to that; expected a file name")
     if _DRIVE.match(form):
         raise PathError("path_escapes_root", "a name starts with a drive letter; expected a relative path")
-    if form[-1] == "." or form[-1].isspace():
+    if form[-1] in (".", _BLANK) or form[-1].isspace():
         raise PathError("path_name_unsafe", f"a name ends with a dot or a space: {shown(form)}")
     if _DEVICE.match(form):
         raise PathError("path_name_unsafe", f"a name is that of a device on some systems: {shown(form)}")
@@ -93,6 +99,9 @@ def _check_form(form: str) -> None:
 
 
 def _has_unseen(form: str) -> bool:
+    if _ONLY_UNSEEN.fullmatch(form):
+        return True
+    form = _FLAG.sub(r"\1", form)
     for before, char, after in zip(" " + form, form, form[1:] + " ", strict=False):
         # Persian and Indic words and emoji need joiners between their letters; beside ASCII they only hide.
         if char in _JOINERS and not before.isascii() and not after.isascii():

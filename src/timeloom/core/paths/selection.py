@@ -77,10 +77,12 @@ def _range_in(item: str) -> tuple[int, int]:
 
 
 def _check_range(first: int, last: int) -> None:
-    if last > MAX_SID:
+    if max(first, last) > MAX_SID:
         raise _too_large()
-    if not 1 <= first <= last:
-        raise PathError("path_malformed", f"a range of source ids starts at 1 or more and ascends, got {first}-{last}")
+    if first < 1 or last < 1:
+        raise PathError("path_malformed", "a range of source ids starts at 1 or more")
+    if first > last:
+        raise PathError("path_malformed", f"a range of source ids ascends, got {first}-{last}")
 
 
 def _too_large() -> PathError:

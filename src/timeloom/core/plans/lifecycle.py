@@ -60,12 +60,12 @@ class KnownPlans(Protocol):
         ...
 
 
-def read_order(mode: str, steps: Sequence[str] = (), plan_id: str = "") -> PlanOrder:
+def read_order(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> PlanOrder:
     """The order that these words give; what is missing, left over or unknown is refused.
 
     Every run of white space in a step becomes one space, because a step is one line.
     """
-    lines = tuple(" ".join(step.split()) for step in steps)
+    lines = _lines(steps)
     target = PlanId(plan_id) if plan_id else None
     match (mode, bool(lines), target):
         case ("new", True, None):
@@ -99,6 +99,17 @@ def carry_out(order: PlanOrder, plans: KnownPlans, moment: Moment, fresh_id: Pla
             plan = _touched(_open_plan(target, plans), moment)
             return (Changed(replace(plan, closed_ts=moment.ts), "close"),)
     assert_never(order)
+
+
+def _lines(steps: Sequence[object]) -> tuple[str, ...]:
+    if isinstance(steps, str):
+        raise PlanError("plan_malformed", "a step is a text of its own in a list of steps, got one text for all")
+    lines: list[str] = []
+    for number, step in enumerate(steps, 1):
+        if not isinstance(step, str):
+            raise PlanError("plan_malformed", f"a step is a text, got {type(step).__name__} for step {number}")
+        lines.append(" ".join(step.split()))
+    return tuple(lines)
 
 
 def _misuse(mode: str, steps: tuple[str, ...], plan_id: str) -> str:

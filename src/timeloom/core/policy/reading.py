@@ -68,9 +68,7 @@ def _decisions(
     return tuple(found), tuple(faults)
 
 
-_MISSING: Final = (
-    f"the reply has no decision; write one JSON object in the channel {DECISION}, between its two tags"
-)
+_MISSING: Final = f"the reply has no decision; write one JSON object in the channel {DECISION}, between its two tags"
 
 
 def _code_fault(decisions: tuple[Decision, ...], code: str | None) -> tuple[Remark, ...]:

@@ -19,15 +19,13 @@ from timeloom.core.sources.rows import (
 )
 from timeloom.core.sources.url import normalize_url
 
-_FILLED: Final = (
-    *("title", "url", "text", "content", "mime", "size_bytes", "base64", "artifact_path", "physical_path", "rn"),
-    *("hosted_uri", "key", "domain", "favicon", "published_time_iso", "modified_time_iso", "fetched_time_iso"),
+_OF_THE_SOURCE: Final = (
+    *("title", "url", "artifact_path", "physical_path", "domain", "favicon", "published_time_iso"),
     *("provider_rank", "weighted_rank", "objective_relevance", "query_relevance", "authority"),
 )
-_OF_THE_BODY: Final = (
-    *("text", "content", "mime", "size_bytes", "base64", "rn", "hosted_uri", "key"),
-    *("modified_time_iso", "fetched_time_iso"),
-)
+_PLACES: Final = ("rn", "hosted_uri", "key")
+_TIMES: Final = ("modified_time_iso", "fetched_time_iso")
+_OF_THE_BODY: Final = ("text", "content", "mime", "size_bytes", "base64", *_PLACES)
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -111,28 +109,49 @@ def _hash_of(text: Text) -> str:
 
 def _enriched(known: SourceRow, source: NewSource, key: str) -> SourceRow:
     """The known row with its gaps filled and its body replaced by a newer one; the very same row if nothing is new."""
-    renewed = _OF_THE_BODY if _is_newer_body(known, source) else ()
-    changes = {
-        name: getattr(source, name)
-        for name in _FILLED
-        if not _is_empty(getattr(source, name)) and (name in renewed or _is_empty(getattr(known, name)))
-    }
-    if source.extra and (extra := _filled_extra(known.extra, source.extra)) != known.extra:
-        changes["extra"] = extra
-    if not changes:
-        return known
+    changes = _in_gaps(known, source, _OF_THE_SOURCE) | _of_the_body(known, source)
+    if source.extra:
+        changes["extra"] = _filled_extra(known.extra, source.extra)
     row = replace(known, **changes)
-    return row if key_of(row) == key else known
+    return row if row != known and key_of(row) == key else known
+
+
+def _in_gaps(known: NewSource, source: NewSource, names: Iterable[str]) -> dict[str, object]:
+    return {name: getattr(source, name) for name in names if _is_empty(getattr(known, name))}
 
 
 def _is_empty(value: object) -> bool:
     return value is None or value == ""
 
 
-def _is_newer_body(known: NewSource, source: NewSource) -> bool:
-    """Whether the source was fetched later than what is known, and does not know less."""
+def _of_the_body(known: NewSource, source: NewSource) -> dict[str, object]:
+    """What changes of the body and of what describes it: all together, for a size says nothing of another body."""
+    if _body_rank(source) < _body_rank(known):
+        return {}
     before, after = _when(known), _when(source)
-    return after is not None and (before is None or after > before) and bool(source.content or not known.content)
+    if after is not None and (before is None or after > before):
+        new = {name: getattr(source, name) for name in (*_OF_THE_BODY, *_TIMES)}
+        # Where no body was known none is left behind, and what the new one does not say still holds.
+        return new if _body_rank(known) else {n: new[n] for n in new if n in _TIMES or not _is_empty(new[n])}
+    if _body_rank(known) and not (before == after and _agree(known, source)):
+        return {}
+    timed = any(getattr(known, name) for name in _TIMES)
+    return _in_gaps(known, source, _OF_THE_BODY if timed else (*_OF_THE_BODY, *_TIMES))
+
+
+def _body_rank(source: NewSource) -> int:
+    """How much of a body there is: its content, or else a preview or a place, or nothing."""
+    if source.content:
+        return 2
+    return 1 if source.base64 or any(getattr(source, name) for name in _PLACES) else 0
+
+
+def _agree(known: NewSource, source: NewSource) -> bool:
+    """Whether nothing says that these are two bodies."""
+    pairs = [(getattr(known, name), getattr(source, name)) for name in ("base64", *_PLACES)]
+    if known.content and source.content:
+        pairs.append((_hash_of(known.content), _hash_of(source.content)))
+    return all(_is_empty(one) or _is_empty(other) or one == other for one, other in pairs)
 
 
 def _when(source: NewSource) -> datetime | None:

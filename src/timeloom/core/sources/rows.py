@@ -9,7 +9,7 @@ from msgspec.structs import asdict, fields, replace
 
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import MAX_SID
-from timeloom.core.payload import Data, Text, size_of
+from timeloom.core.payload import BlobRef, Data, Text, size_of
 from timeloom.core.sources.url import host_of, is_unicode
 
 MAX_BASE64_CHARS: Final = 4_000
@@ -203,11 +203,15 @@ def _check_field(name: str, value: object) -> None:
             if not is_unicode(value):
                 raise _malformed(f"{name} is Unicode text, got a lone surrogate")
         case int():
-            if not (0 if name == "size_bytes" else -_INT_END) <= value < _INT_END:
-                raise _malformed(f"{name} is a number of at most 63 bits and a size is not negative, got {value:.3e}")
+            # The value is not shown: an endless integer has no text, and no float either.
+            if not (0 if name.endswith("size_bytes") else -_INT_END) <= value < _INT_END:
+                raise _malformed(f"{name} is an integer of 64 bits, and a size is not negative; got one out of range")
         case float():
             if not math.isfinite(value):
                 raise _malformed(f"{name} is a finite number, got {value}")
+        case BlobRef():
+            _check_field(f"{name}.sha256", value.sha256)
+            _check_field(f"{name}.size_bytes", value.size_bytes)
         case _:
             pass
 

@@ -27,6 +27,7 @@ _ENDS: Final = "".join(map(chr, range(0x21)))
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*+):")
 _AFTER_AUTHORITY: Final = re.compile(r"[/\\?#]")
 _PORT: Final = re.compile(r":0*([0-9]{0,5})")
+_DIRECTIVE: Final = re.compile(r":~(?=:)")
 _DOT: Final = re.compile(r"(?:\.|%2[eE])(\.|%2[eE])?")
 _ESCAPES: Final = re.compile(r"(%(?![0-9A-Fa-f]{2})[0-9A-Fa-f]?)?%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -151,7 +152,9 @@ def _fragment(text: str) -> str:
     """The fragment if it is a route (`#!…`, `#/…`), which names a page; nothing if it names a place in one."""
     if not text.startswith(("!", "/")):
         return ""
-    return "#" + _in_fragment(text).partition(":~:")[0]
+    route = _in_fragment(text.partition(":~:")[0])
+    # An encoded `~` is a part of the route: decoded between two colons, it would begin a directive.
+    return "#" + _DIRECTIVE.sub(":%7E", route)
 
 
 def _encoder(encoded: str) -> Callable[[str], str]:

@@ -79,14 +79,17 @@ def parse_decision(text: str) -> Decision:
 class DecisionStream:
     """Gives the strings of a decision while it is being written, as `parse_decision` finds them in the end."""
 
-    __slots__ = ("_opening", "_scanner")
+    __slots__ = ("_left", "_opening", "_scanner")
 
     def __init__(self, fields: Iterable[str] = STREAMED_FIELDS) -> None:
         self._scanner = FieldScanner(fields)
+        self._left = MAX_DECISION_CHARS  # how much more can belong to a decision
         self._opening: str | None = ""  # what came before the object, without white space; None once it has begun
 
     def feed(self, text: str) -> list[FieldEvent]:
         """The events of the next piece of text, none once it cannot be a decision any more."""
+        text = text[: self._left]
+        self._left -= len(text)
         if self._opening is None:
             return self._scanner.feed(text)
         brace = text.find("{")

@@ -9,11 +9,27 @@ from typing import Final
 
 from timeloom.core.stream.citation_tokens import Citation, citations_in, unfinished
 
+_SPACE: Final = r" \t\n\f\r"
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII
 _VERBATIM: Final = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.ASCII)
-    for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
+    name: re.compile(rf"</{name}(?=[{_SPACE}/>])", _ANY_CASE)
+    for name in ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
+} | {"plaintext": re.compile(r"(?!)")}
+"""The elements whose content is not markup, and what ends each; a plain text runs to the end of the document."""
+
+_SCRIPT: Final = {
+    "script": re.compile(rf"<!(?=--)|</script(?=[{_SPACE}/>])", _ANY_CASE),
+    "script remark": re.compile(rf"-->|</?script(?=[{_SPACE}/>])", _ANY_CASE),
+    "script in remark": re.compile(rf"-->|</script(?=[{_SPACE}/>])", _ANY_CASE),
 }
-"""The elements whose content is not markup, and what ends each."""
+_AFTER_SCRIPT: Final = {
+    ("script", "<!"): "script remark",
+    ("script remark", "-->"): "script",
+    ("script remark", "<script"): "script in remark",
+    ("script in remark", "-->"): "script",
+    ("script in remark", "</script"): "script remark",
+}
+"""Where a script goes on; anything else ends it. In what looks like a comment, a script may hold a script."""
 
 _FOREIGN: Final = frozenset({"svg", "math"})
 _CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "template", "noscript"}) | _FOREIGN
@@ -22,21 +38,29 @@ _CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "t
 _MAX_NAME_CHARS: Final = 16
 """How much of an element's name is read: more than any of the names above has."""
 
-_TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^\s/>]{{0,{_MAX_NAME_CHARS}}})", re.ASCII)
+_TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^{_SPACE}/>]{{0,{_MAX_NAME_CHARS}}})")
+_EMPTY_COMMENT: Final = re.compile(r"<!---?>")
 _STOPS: Final = {
-    "name": re.compile(r"[\s/>]", re.ASCII),
-    "tag": re.compile(r"[>=]"),
-    "value": re.compile(r"\S", re.ASCII),
-    "bare": re.compile(r"[\s>]", re.ASCII),
+    "name": re.compile(rf"[{_SPACE}/>]"),
+    "tag": re.compile(rf"[^{_SPACE}/]"),
+    "attribute": re.compile(rf"[{_SPACE}/>=]"),
+    "after attribute": re.compile(rf"[^{_SPACE}]"),
+    "value": re.compile(rf"[^{_SPACE}]"),
+    "bare": re.compile(rf"[{_SPACE}>]"),
     '"': re.compile(r'"'),
     "'": re.compile(r"'"),
     "remark": re.compile(r">"),
-    "comment": re.compile(r"-->"),
+    "comment": re.compile(r"--!?>"),
     **_VERBATIM,
+    **_SCRIPT,
 }
 """The places in a document that are not text, and what to look for in each."""
 
-_OVERLAPS: Final = {"comment": len("-->") - 1} | {name: len(f"</{name}") for name in _VERBATIM}
+_OVERLAPS: Final = (
+    {"comment": len("--!>") - 1}
+    | {name: len(f"</{name}") for name in _VERBATIM}
+    | {place: len("</script") for place in _SCRIPT}
+)
 """How much of an unfinished piece must be looked at again, where what is looked for is longer than a character."""
 
 
@@ -94,11 +118,13 @@ class HtmlFinder:
         tag = _TAG_START.match(self._text, self._at)
         if tag:
             return self._read_name(tag)
-        head = self._text[self._at : self._at + len("<!--")]
-        if head in ("<", "</", "<!", "<!-"):
+        head = self._text[self._at : self._at + len("<!--->")]
+        if head in ("<", "</", "<!", "<!-", "<!--", "<!---"):
             return False
-        if head == "<!--":
-            self._go("comment", self._at + len("<!"))
+        if empty := _EMPTY_COMMENT.match(head):
+            self._at += empty.end()
+        elif head.startswith("<!--"):
+            self._go("comment", self._at + len("<!--"))
         elif head[1] in "!?/":
             self._go("remark", self._at + len("<!"))
         else:
@@ -125,7 +151,10 @@ class HtmlFinder:
             self._at = max(self._at, len(self._text) - keep)
             self._last = self._text[-1:] or self._last
             return False
-        if self._place in _VERBATIM:
+        if self._place in _SCRIPT:
+            onward = _AFTER_SCRIPT.get((self._place, stop[0].lower()))
+            self._go(onward or "text", stop.end() if onward else stop.start())
+        elif self._place in _VERBATIM:
             self._go("text", stop.start())
         elif self._place == "comment":
             self._go("text", stop.end())
@@ -136,18 +165,13 @@ class HtmlFinder:
     def _step(self, char: str, at: int) -> None:
         """Goes on within a tag, by the character that was looked for."""
         place = self._place
-        if char == ">" and place != "remark":
+        if char == ">":
             before = self._text[at - 1] if at else self._last
             self._go("text", at + 1)
-            self._end_tag(closes_itself=before == "/" and place in ("name", "tag"))
-        elif place == "remark":
-            self._go("text", at + 1)
-        elif place == "tag":
-            self._go("value", at + 1)
-        elif place == "value":
-            self._go(char if char in "\"'" else "bare", at + 1)
+            if place != "remark":
+                self._end_tag(closes_itself=before == "/" and place == "tag")
         else:
-            self._go("tag", at + 1)
+            self._go(_onward(place, char), at + 1)
 
     def _end_tag(self, *, closes_itself: bool) -> None:
         name = self._name
@@ -159,7 +183,24 @@ class HtmlFinder:
         elif name in _CLOSED:
             stays_open = not closes_itself or not (foreign or name in _FOREIGN)
             self._open[name] = self._open.get(name, 0) + stays_open
-        elif name in _VERBATIM and not foreign:
+        elif name == "plaintext" or (name in (*_VERBATIM, "script") and not foreign):
             self._place = name
         else:
             self._in_link |= name == "a"
+
+
+def _onward(place: str, char: str) -> str:
+    """The place within a tag that this character leads to."""
+    match place, char:
+        case ("attribute" | "after attribute", "="):
+            return "value"
+        case ("attribute" | "after attribute", "/"):
+            return "tag"
+        case ("tag" | "after attribute", _):
+            return "attribute"  # also for a `=`, with which a name may begin
+        case ("attribute", _):
+            return "after attribute"
+        case ("value", _):
+            return char if char in "\"'" else "bare"
+        case _:
+            return "tag"

@@ -40,15 +40,14 @@ class FieldScanner:
     """Reads one JSON object in pieces of any size and follows the strings at dotted paths of object keys.
 
     It checks the whole grammar. After a problem, or after the object's end, nothing more is read. A key that stands
-    twice is a problem only in the objects that a path leads through: there a second value would contradict text that
-    has gone out already.
+    twice in one object is a problem, wherever the object stands: on a path the second value would contradict text that
+    has gone out already, and what is accepted must not depend on the paths. The keys of the open objects are kept.
     """
 
     __slots__ = (
         "_base",
         "_expect",
         "_held",
-        "_in_key",
         "_next",
         "_out",
         "_over",
@@ -69,7 +68,6 @@ class FieldScanner:
         self._held = ""  # the beginning of an escape
         self._expect: _Expect = "object"
         self._scalar: list[str] = []  # the number or literal being read, which the next piece may continue
-        self._in_key = False
         self._sink: str | list[str] | None = None  # where the string being read goes: a path, a key's pieces, nowhere
         self._next: _Node | None = _tree(paths)  # where the next value stands, None off every path
         self._stack: list[_Level] = []
@@ -112,7 +110,7 @@ class FieldScanner:
         return len(text)
 
     def _pour(self, sink: str | list[str], raw: str) -> None:
-        text = raw if "\\" not in raw else mended(_decode(f'"{raw}"')[0])
+        text = _decoded(raw)
         if isinstance(sink, str):
             self._out.append(FieldDelta(sink, text))
         else:
@@ -120,12 +118,11 @@ class FieldScanner:
 
     def _end_string(self, at: int) -> None:
         sink, self._sink = self._sink, None
-        if self._in_key:
-            self._in_key = False
+        if isinstance(sink, list):
             self._expect = "`:`"
-            self._next = self._child("".join(sink), at) if isinstance(sink, list) else None
+            self._next = self._child("".join(sink), at)
             return
-        if isinstance(sink, str):
+        if sink is not None:
             self._out.append(FieldEnd(sink))
         self._end_value()
 
@@ -145,7 +142,7 @@ class FieldScanner:
                 self._end_scalar(end)
             return end
         at = self._skip_plain(text, _after(_SPACE, text, at))
-        if at == len(text):
+        if at == len(text) or self._over:
             return at
         mark = text[at]
         if mark not in _ALLOWED[self._expect]:
@@ -177,7 +174,21 @@ class FieldScanner:
         end = _after(_MEMBERS if is_object else _ITEMS, text, at)
         if end > at:
             self._expect = "a key" if is_object else "a value"
+        if end > at and is_object:
+            self._take_keys(text, at, end)
         return end
+
+    def _take_keys(self, text: str, at: int, end: int) -> None:
+        """Takes in the keys of these members, all at once if none of them stands twice."""
+        known = self._stack[-1].keys
+        keys = list(map(_decoded, _MEMBER.findall(text, at, end)))
+        new = set(keys)
+        if len(new) == len(keys) and known.isdisjoint(new):
+            known |= new
+            return
+        for member in _MEMBER.finditer(text, at, end):
+            if not self._over:
+                self._child(_decoded(member[1]), member.end(1))
 
     def _end_scalar(self, at: int) -> None:
         scalar = "".join(self._scalar)
@@ -187,12 +198,11 @@ class FieldScanner:
         self._end_value()
 
     def _begin_string(self) -> None:
-        self._in_key = self._expect in ("a key", "a key or `}`")
-        self._expect = "string"
-        if self._in_key:
-            self._sink = [] if self._stack[-1].node else None
+        if self._expect in ("a key", "a key or `}`"):
+            self._sink = []
         else:
             self._sink = self._next.path if self._next else None
+        self._expect = "string"
 
     def _push(self, mark: str, at: int) -> None:
         if len(self._stack) == MAX_DEPTH:
@@ -245,7 +255,8 @@ _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 _PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{_CHARACTERS.pattern})?")"""
 _ITEMS = re.compile(rf"(?:{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)++")
-_MEMBERS = re.compile(rf"""(?:"(?:{_CHARACTERS.pattern})?"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)++""")
+_MEMBER = re.compile(rf""""((?:{_CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
+_MEMBERS = re.compile(rf"(?:{_MEMBER.pattern})++")
 
 _decode = json.JSONDecoder(strict=False).raw_decode
 
@@ -261,7 +272,7 @@ class _Node:
 
 
 class _Level:
-    """An object or list that is open; `node` if a path leads through it, and then the keys it had so far."""
+    """An object or list that is open: `node` if a path leads through it, and the keys it had so far."""
 
     __slots__ = ("is_object", "keys", "node")
 
@@ -279,6 +290,11 @@ def _tree(paths: Iterable[str]) -> _Node:
             node = node.children.setdefault(key, _Node())
         node.path = path
     return root
+
+
+def _decoded(raw: str) -> str:
+    """The text of these characters of a string, which end with no half of a surrogate pair."""
+    return raw if "\\" not in raw else mended(_decode(f'"{raw}"')[0])
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:

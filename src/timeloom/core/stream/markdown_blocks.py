@@ -69,10 +69,11 @@ class Html(msgspec.Struct, frozen=True, gc=False):
 class Line(msgspec.Struct, frozen=True, gc=False):
     """What a line is: inline text from `start` to `end` of it, or nothing that is shown as text.
 
+    A line that begins like the title of the definition before it is a `title`, which may still turn out to be none.
     `decided` says that a longer line with this beginning is the same, given that a citation token stands in it.
     """
 
-    kind: Literal["new", "continued", "heading", "raw"]
+    kind: Literal["new", "continued", "title", "heading", "raw"]
     start: int = 0
     end: int = 0
     decided: bool = True
@@ -103,8 +104,8 @@ class Blocks:
         """What ends the open HTML block, if it is one that does not end at a blank line."""
         return self._leaf.end if isinstance(self._leaf, Html) else None
 
-    def end_html(self) -> None:
-        """Says that the end of the open HTML block was seen on the line."""
+    def end_leaf(self) -> None:
+        """Says that the open paragraph, code or HTML block has ended."""
         self._leaf = None
 
     def take(self, text: str, is_definition: Callable[[], bool]) -> Line:
@@ -119,7 +120,9 @@ class Blocks:
             return _RAW
         if self._leaf != "paragraph":
             self._cut(line)
-        elif not line.blank and line.char not in _TITLE_STARTS and is_definition():
+        elif not line.blank and is_definition():
+            if line.char in _TITLE_STARTS:
+                return Line("title", line.next, len(line.text))
             # Nothing of a paragraph is left for this line to continue.
             self._cut(line)
         line.inside = self._leaf == "paragraph" and line.depth == len(self._containers)

@@ -14,6 +14,18 @@ line that starts like HTML hold back more of the stream."""
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
+class _Guess:
+    """A line that is taken for the title of a definition: what to go back to if it is none, and the text since."""
+
+    __slots__ = ("blocks", "inline", "read", "start")
+
+    def __init__(self, start: int, blocks: Blocks, inline: InlineScanner, line: str) -> None:
+        self.start = start
+        self.blocks = blocks
+        self.inline = inline
+        self.read = [line]
+
+
 class MarkdownFinder:
     """Finds citations in a Markdown document.
 
@@ -26,6 +38,7 @@ class MarkdownFinder:
         self._blocks = Blocks()
         self._definitions: set[str] = set()
         self._inline: InlineScanner | None = None
+        self._guess: _Guess | None = None
         self._found: list[Citation] = []
         self._carriage_return = False
         self._offset = 0
@@ -50,20 +63,19 @@ class MarkdownFinder:
         if text.endswith("\r"):
             self._carriage_return = True
             text = text[:-1]
-        start = 0
-        for line_end in _LINE_END.finditer(text):
-            self._add(text[start : line_end.start()])
-            self._end_line(len(line_end[0]))
-            start = line_end.end()
-        self._add(text[start:])
+        self._read(text)
         return self._take_found()
 
     def close(self) -> list[Citation]:
         """The citations that the end of the document settled."""
-        self._end_line(1 if self._carriage_return else 0)
+        text = "\r" if self._carriage_return else ""
         self._carriage_return = False
-        self._finish_inline()
-        return self._take_found()
+        while True:
+            self._read(text)
+            self._end_line("")
+            self._finish_inline()
+            if not self._guess or not (text := self._taken_back(self._guess)):
+                return self._take_found()
 
     def _take_found(self) -> list[Citation]:
         if self._inline:
@@ -71,8 +83,37 @@ class MarkdownFinder:
         found, self._found = self._found, []
         return found
 
+    def _read(self, text: str) -> None:
+        """Goes through the text, and again through what was read after a wrong guess."""
+        unread = [(text, 0)]
+        while unread:
+            text, at = unread.pop()
+            while at < len(text):
+                line_end = _LINE_END.search(text, at)
+                self._add(text[at : line_end.start() if line_end else None])
+                if line_end:
+                    self._end_line(line_end[0])
+                at = line_end.end() if line_end else len(text)
+                if self._guess and (again := self._taken_back(self._guess)):
+                    unread.append((text, at))
+                    text, at = again, 0
+
+    def _taken_back(self, guess: _Guess) -> str:
+        """The text since the line that was taken for a title, if that is none: then all is as it was before it."""
+        self._found += guess.inline.advance()
+        if not guess.inline.refused:
+            self._guess = guess if guess.inline.awaits_title else None
+            return ""
+        self._guess = self._inline = None
+        self._blocks = guess.blocks
+        self._offset = guess.start
+        self._forget_line()
+        return "".join(guess.read)
+
     def _add(self, text: str) -> None:
         self._offset += len(text)
+        if self._guess:
+            self._guess.read.append(text)
         if self._line:
             self._go_on(self._line, text)
             return
@@ -86,15 +127,20 @@ class MarkdownFinder:
             if TOKEN.search(recent):
                 self._try_early("".join(self._head))
 
-    def _end_line(self, chars: int) -> None:
+    def _end_line(self, line_end: str) -> None:
         if self._line is None:
             self._decide("".join(self._head))
+        if self._guess:
+            self._guess.read.append(line_end)
         if self._line and self._line.kind == "heading":
             self._finish_inline()
         elif self._inline:
             self._inline.add("\n")
             self._found += self._inline.advance()
-        self._offset += chars
+        self._offset += len(line_end)
+        self._forget_line()
+
+    def _forget_line(self) -> None:
         self._line_start = self._offset
         self._head.clear()
         self._head_chars = 0
@@ -110,6 +156,8 @@ class MarkdownFinder:
             line = Line("heading", line.start, len(head))
         self._begin(line, head)
         self._go_on(line, rest)
+        if self._guess and line.kind == "title":
+            self._guess.read.append(rest)
 
     def _try_early(self, head: str) -> None:
         """Takes the line for what it is before its end is there, if its end cannot change that."""
@@ -126,13 +174,17 @@ class MarkdownFinder:
     def _begin(self, line: Line, head: str) -> None:
         self._line = line
         self._tail = head[-MAX_HTML_END_CHARS:]
-        if line.kind != "continued":
+        if line.kind not in ("continued", "title"):
             self._finish_inline()
-        if line.kind == "raw":
-            return
+        if line.kind == "raw" or (self._guess and self._guess.inline.refused):
+            return  # what comes after a wrong guess is read again
         if self._inline is None:
             self._inline = InlineScanner(self._definitions, paragraph=line.kind == "new")
-        self._inline.begin_line(self._line_start + line.start)
+        if line.kind == "title":
+            blocks = self._blocks.copy()
+            blocks.end_leaf()
+            self._guess = _Guess(self._line_start, blocks, self._inline, head)
+        self._inline.begin_line(self._line_start + line.start, title=line.kind == "title")
         self._inline.add(head[line.start : line.end])
 
     def _go_on(self, line: Line, text: str) -> None:
@@ -142,7 +194,7 @@ class MarkdownFinder:
             recent = self._tail + text
             self._tail = recent[-MAX_HTML_END_CHARS:]
             if end.search(recent):
-                self._blocks.end_html()
+                self._blocks.end_leaf()
 
     def _finish_inline(self) -> None:
         if self._inline:

@@ -69,6 +69,9 @@ class InlineScanner:
         self._at = 0
         self._retry_at = 0
         self._final = False
+        self._title_at = -1
+        self.refused = False
+        """Whether the line that was to be a title is none; nothing is read from it on."""
         self._ticks = BacktickRuns()
         self._terminators = Terminators()
         self._openers: list[_Opener] = []
@@ -76,9 +79,14 @@ class InlineScanner:
         self._released = 0
         self._found: list[Citation] = []
 
-    def begin_line(self, offset: int) -> None:
-        """Says that what is added next is a line's content, with its end, and stands at this offset of the source."""
+    def begin_line(self, offset: int, *, title: bool = False) -> None:
+        """Says that what is added next is a line's content, with its end, and stands at this offset of the source.
+
+        A line that is to be the title of the definition before it is told from others, for it may be none.
+        """
         self._lines.append((self._length, offset))
+        if title:
+            self._title_at = self._length
 
     def add(self, text: str) -> None:
         """Adds content."""
@@ -114,6 +122,11 @@ class InlineScanner:
         offset = self._source(at)
         return min(offset, self._waiting[0].start) if self._waiting else offset
 
+    @property
+    def awaits_title(self) -> bool:
+        """Whether it is still open if the line that was to be a title is one."""
+        return self._defining and self._origin + self._at <= self._title_at
+
     def is_definition(self) -> bool:
         """Whether the content consists of whole link reference definitions, if no more is added."""
         if not self._defining:
@@ -144,6 +157,8 @@ class InlineScanner:
         self._text += added
 
     def _scan(self) -> None:
+        if self.refused:
+            return
         while self._defining:
             if not self._define():
                 return
@@ -163,6 +178,9 @@ class InlineScanner:
 
     def _define(self) -> bool:
         """Takes one definition, or ends the paragraph's definitions; false if that is not decided yet."""
+        self.refused = self._origin + self._at == self._title_at
+        if self.refused:
+            return False
         window = self._window(MAX_DEFINITION_CHARS)
         char = window.at(self._at)
         if not char and window.more:
