@@ -17,7 +17,7 @@ from timeloom.stores.sqlite import SqliteStore, changes, connections, writer
 from timeloom.stores.sqlite.database import Database
 from timeloom.testing.store_contract.building import CONVERSATION, draft, header, refused, thought
 
-LARGE = "a large text " * 2000
+LARGE = "a large text " * 4000
 
 
 class FailingDisk(Disk):

@@ -18,11 +18,11 @@ from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.store import Store
 from timeloom.stores.blob_folder import BlobFolder
-from timeloom.stores.sqlite import SqliteStore, changes, store
+from timeloom.stores.sqlite import SqliteStore, changes, store, writer
 from timeloom.stores.sqlite.database import Database, Values
 from timeloom.testing.store_contract.building import CONVERSATION, PATH, draft, header, refused, thought
 
-LARGE = "a large text " * 2000
+LARGE = "a large text " * 4000
 
 
 def rows(folder: Path, sql: str) -> list[Values]:
@@ -170,6 +170,57 @@ def test_an_append_whose_caller_gave_up_is_stored_whole_or_not_at_all(tmp_path: 
 
     asyncio.run(attempt())
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
+
+
+class WatchedWriter(store.Writer):
+    """Counts the changes that the writer's own thread carried out."""
+
+    by_thread = 0
+
+    def _carry_out(self, group: Sequence[Any]) -> list[Exception | None]:
+        type(self).by_thread += len(group)
+        return super()._carry_out(group)
+
+
+def test_a_lone_writer_commits_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "Writer", WatchedWriter)
+    monkeypatch.setattr(WatchedWriter, "by_thread", 0)
+    monkeypatch.setattr(writer, "LONE_S", 0.0)
+    monkeypatch.setattr(writer, "QUICK_S", 60.0)
+    monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 8)
+
+    async def attempt() -> None:
+        async with await SqliteStore.open(tmp_path) as opened:
+            other = ConversationId("conv_other")
+            await opened.append(CONVERSATION, 0, [header()])
+            for tail in range(1, 60):
+                await opened.append(CONVERSATION, tail, [thought("x" * 500)])
+            alone = WatchedWriter.by_thread
+            await opened.append(other, 0, [header()])
+            await refused("conflict", opened.append(other, 7, [thought("x")]))
+            assert WatchedWriter.by_thread == alone + 1
+            assert alone < 30
+            assert len(await opened.load(CONVERSATION)) == 60
+            assert (await opened.verify()).findings == ()
+
+    asyncio.run(attempt())
+
+
+def test_a_lone_writer_waits_for_another_process_in_the_writers_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LONE_S", 0.0)
+    monkeypatch.setattr(writer, "QUICK_S", 60.0)
+
+    async def attempt() -> None:
+        async with await SqliteStore.open(tmp_path, lock_wait_s=0.2) as opened:
+            await opened.append(CONVERSATION, 0, [header()])
+            await opened.append(CONVERSATION, 1, [thought("x")])
+            with write_lock(tmp_path):
+                await refused("store_locked", opened.append(CONVERSATION, 2, [thought("y")]))
+            assert [entry.seq for entry in await opened.append(CONVERSATION, 2, [thought("y")])] == [3]
+
+    asyncio.run(attempt())
 
 
 def test_appends_that_wait_together_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,11 @@ def is_light(drafts: Sequence[Draft]) -> bool:
 def make_batch(
     conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], read_text: ReadText | None = None
 ) -> Batch:
-    """The drafts as they will be stored after that tail; `read_text` finds the words of text stored before."""
+    """The drafts as they will be stored after that tail; `read_text` finds the words of text stored before.
+
+    Without it the drafts are known to be light.
+    """
+    light = read_text is None
     _check(conversation, expected_tail, drafts)
     entries: list[Entry] = []
     payloads: dict[BlobRef, bytes] = {}
@@ -81,9 +85,11 @@ def make_batch(
     said: list[tuple[int, str]] = []
     title: tuple[int, str] | None = None
     for seq, draft in enumerate(drafts, expected_tail + 1):
-        stored, taken = _taken_out(draft)
-        payloads.update(taken)
-        refs.update(dict.fromkeys(references(stored)))
+        stored = draft
+        if not light:
+            stored, taken = _taken_out(draft)
+            payloads.update(taken)
+            refs.update(dict.fromkeys(references(stored)))
         if isinstance(draft.block, Titled):
             title = (seq, draft.block.text[:SEARCHED_CHARS])
         elif text := _said(draft.block, read_text):
@@ -157,8 +163,8 @@ def _is_light(block: AnyBlock) -> bool:
 
 def _is_small(value: object) -> bool:
     if isinstance(value, str):
-        # Four bytes is the most that a character takes.
-        return len(value) * 4 <= INLINE_BYTES
+        # Four bytes is the most that a character takes, and one the most of an ASCII one.
+        return len(value) * (1 if value.isascii() else 4) <= INLINE_BYTES
     return not isinstance(value, bytes | BlobRef)
 
 

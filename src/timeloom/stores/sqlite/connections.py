@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, cast
@@ -14,6 +15,7 @@ from timeloom.ports.store import StoreError
 from timeloom.stores.sqlite.database import Database
 
 _CACHE_KIB: Final = 4096
+_RETRY_S: Final = 0.005
 _WAL_LIMIT_BYTES: Final = 8 << 20
 """A longer log file is cut to this size when it starts anew; smaller makes the file system allocate again and again."""
 
@@ -23,7 +25,7 @@ class Connections:
 
     def __init__(self, path: Path, lock_wait_s: float, vfs: str) -> None:
         self._path = path
-        self._lock_wait_ms = int(lock_wait_s * 1000)
+        self.lock_wait_ms = int(lock_wait_s * 1000)
         self._vfs = vfs
         self._idle: queue.SimpleQueue[Database] = queue.SimpleQueue()
         self.salvaging = False
@@ -33,7 +35,7 @@ class Connections:
         """A connection that syncs every commit, and leaves checkpoints to its owner."""
         connection = self._open()
         try:
-            _pragma(connection, "journal_mode = WAL")
+            _turn_on_wal(connection, self.lock_wait_ms)
             _pragma(connection, "synchronous = FULL")
             _pragma(connection, "fullfsync = ON")
             _pragma(connection, "wal_autocheckpoint = 0")
@@ -80,7 +82,7 @@ class Connections:
     def _open(self) -> Database:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
         connection = cast(Database, apsw.Connection(str(self._path), flags=flags, vfs=self._vfs or None))
-        connection.set_busy_timeout(self._lock_wait_ms)
+        connection.set_busy_timeout(self.lock_wait_ms)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         if self.salvaging:
             # SQLite refuses a file that is shorter than its header says, unless it believes that it is being mended.
@@ -109,6 +111,20 @@ def explained(error: Exception, conversation: ConversationId | None = None) -> S
         case _:
             hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
             return StoreError("store_damaged", f"{whose} cannot be read from journal.db ({error}); {hint}")
+
+
+def _turn_on_wal(connection: Database, lock_wait_ms: int) -> None:
+    """Of several who open a new database at once only one can do it, and SQLite does not let the others wait."""
+    deadline = time.monotonic() + lock_wait_ms / 1000
+    while True:
+        try:
+            _pragma(connection, "journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def _pragma(connection: Database, assignment: str) -> None:

@@ -79,9 +79,7 @@ MIGRATIONS: Final = (
 
 def version_of(connection: Database) -> int:
     """How many migrations the database has seen; raises `StoreError` for one that is not ours, or newer than we are."""
-    application_id = _number(connection, "PRAGMA application_id")
-    version = _number(connection, "PRAGMA user_version")
-    tables = _number(connection, "SELECT count(*) FROM sqlite_schema")
+    application_id, version, tables = _described_together(connection)
     if application_id != APPLICATION_ID and (application_id or version or tables):
         raise StoreError("store_format_unknown", "journal.db is a database of another program; name another folder")
     if version > len(MIGRATIONS):
@@ -133,6 +131,20 @@ def _apply_next(connection: Database) -> None:
     _run(connection, step.sql)
     connection.execute("INSERT INTO migrations VALUES (?, ?)", (version + 1, step.name))
     _run(connection, f"PRAGMA user_version = {version + 1}")
+
+
+def _described_together(connection: Database) -> tuple[int, int, int]:
+    """Application id, version and number of tables, all of one moment: somebody else may be migrating."""
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        # The pragmas come from a page that is read again only where a transaction begins to read.
+        tables = _number(connection, "SELECT count(*) FROM sqlite_schema")
+        return _number(connection, "PRAGMA application_id"), _number(connection, "PRAGMA user_version"), tables
+    finally:
+        if alone:
+            connection.execute("COMMIT")
 
 
 def _run(connection: Database, sql: str) -> None:

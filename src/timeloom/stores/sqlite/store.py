@@ -100,6 +100,7 @@ class SqliteStore:
             await writer.run(
                 lambda connection: changes.append(connection, self._blobs, batch, staging),
                 lambda found: self._followers.wake((found.number,)),
+                asker=conversation,
             )
         finally:
             staging.drop()
@@ -235,7 +236,7 @@ class SqliteStore:
             connection.close()
             raise
         else:
-            self._writer = Writer(connection, self._reserve_log, self._finish)
+            self._writer = Writer(connection, self._connections.lock_wait_ms, self._reserve_log, self._finish)
 
     def _salvage(self, error: Exception) -> None:
         """Goes on without writing, if as much as the schema can be read."""

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import apsw
 
@@ -19,8 +20,15 @@ from timeloom.stores.sqlite.database import Database
 GROUP_REQUESTS: Final = 256
 """Most requests of one transaction. More would make the first wait for the last; fewer costs a sync more often."""
 
-CHECKPOINT_PAGES: Final = 512
+CHECKPOINT_PAGES: Final = 1000
 """Length of the write-ahead log, in pages, from which it is copied into the database between two transactions."""
+
+QUICK_S: Final = 0.001
+"""How long a commit may take for the next to be done where it is asked for. Waking the writer and being woken by it
+takes about 0.1 ms, half as much as a commit on a good disk; on a slow one an event loop must not wait."""
+
+LONE_S: Final = 0.02
+"""How long nobody else must have asked for an asker to count as alone; those who come together share a commit."""
 
 LOG_BYTES: Final = (CHECKPOINT_PAGES + 64) * 4120
 """How long the log's file is made before the first commit. Syncing a file that grows costs twice as much."""
@@ -39,25 +47,46 @@ class _Request:
 class Writer:
     """Owns the connection that writes. A request is answered when its transaction is durable, and not before."""
 
-    def __init__(self, connection: Database, at_start: Callable[[], None], at_end: Callable[[Database], None]) -> None:
+    def __init__(
+        self,
+        connection: Database,
+        lock_wait_ms: int,
+        at_start: Callable[[], None],
+        at_end: Callable[[Database], None],
+    ) -> None:
         self._connection = connection
+        self._lock_wait_ms = lock_wait_ms
         self._at_start: Callable[[], None] | None = at_start
         self._at_end = at_end
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | Literal["checkpoint"] | None] = queue.SimpleQueue()
         self._accepting = threading.Lock()
         self._open = True
         self._broken = ""
         self._wal_pages = 0
+        self._working = threading.Lock()
+        """Held by whoever works with the connection."""
+        self._commit_s = 0.0
+        self._asker: object = None
+        self._other_at = 0.0
         connection.set_wal_hook(self._note_pages)
         self._thread = threading.Thread(target=self._work, name="timeloom-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, change: Callable[[Database], T], after: Callable[[T], None]) -> T:
-        """What the change returned, once it is durable; then `after` is called with it, in the writer's thread.
+    async def run(self, change: Callable[[Database], T], after: Callable[[T], None], asker: object = None) -> T:
+        """What the change returned, once it is durable; `after` was called with it by then.
 
-        A caller that is cancelled learns nothing: its change may be stored or not.
+        Where one asker alone asks and commits are quick, the change is carried out at once, in the caller's thread;
+        otherwise by the writer's, together with what else waits. A caller that is cancelled while it waits learns
+        nothing: its change may be stored or not.
         """
         results: list[T] = []
+        if self._is_alone(asker) and self._working.acquire(blocking=False):
+            try:
+                if self._carry_out_here(lambda connection: results.append(change(connection))):
+                    after(results[0])
+                    return results[0]
+            finally:
+                self._working.release()
         loop = asyncio.get_running_loop()
         request = _Request(
             change=lambda connection: results.append(change(connection)),
@@ -80,16 +109,44 @@ class Writer:
                 self._requests.put(None)
         self._thread.join()
 
+    def _is_alone(self, asker: object) -> bool:
+        now = time.monotonic()
+        if asker is None or asker != self._asker:
+            self._asker, self._other_at = asker, now
+            return False
+        return now - self._other_at > LONE_S and 0 < self._commit_s < QUICK_S
+
+    def _carry_out_here(self, change: Callable[[Database], None]) -> bool:
+        """Whether the change was carried out; not so where others wait, or another process has the lock."""
+        if not self._open or self._broken or not self._requests.empty():
+            return False
+        self._connection.set_busy_timeout(0)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error:
+            # Who can wait for the lock, and tell what is wrong, is the writer's thread.
+            return False
+        finally:
+            self._connection.set_busy_timeout(self._lock_wait_ms)
+        (outcome,) = self._commit([change])
+        if self._wal_pages >= CHECKPOINT_PAGES:
+            # That takes longer than anybody should wait here.
+            self._requests.put("checkpoint")
+        if outcome is not None:
+            raise outcome
+        return True
+
     def _work(self) -> None:
         group: list[_Request] = []
         try:
             while True:
                 group, last = self._next_group()
-                if group:
-                    _answer(group, self._carry_out(group))
-                if last:
-                    return
-                self._checkpoint()
+                with self._working:
+                    if group:
+                        _answer(group, self._carry_out([request.change for request in group]))
+                    if last:
+                        return
+                    self._checkpoint()
         finally:
             # Also after an error nobody foresaw: whoever waits is told, and the error is shown by the thread's hook.
             with self._accepting:
@@ -103,7 +160,8 @@ class Writer:
         group: list[_Request] = []
         request = self._requests.get()
         while request is not None:
-            group.append(request)
+            if request != "checkpoint":
+                group.append(request)
             if len(group) == GROUP_REQUESTS:
                 return group, False
             try:
@@ -112,23 +170,34 @@ class Writer:
                 return group, False
         return group, True
 
-    def _carry_out(self, group: Sequence[_Request]) -> list[Exception | None]:
+    def _carry_out(self, group: Sequence[Callable[[Database], None]]) -> list[Exception | None]:
         if self._broken:
             return [StoreError("store_unwritable", self._broken) for _ in group]
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            if self._at_start:
-                self._at_start()
-                self._at_start = None
+        except apsw.Error as error:
+            self._undo(error)
+            return [_told(error) for _ in group]
+        if self._at_start:
+            self._at_start()
+            self._at_start = None
+        return self._commit(group)
+
+    def _commit(self, group: Sequence[Callable[[Database], None]]) -> list[Exception | None]:
+        """Carries the changes out in the transaction that has begun, and makes them durable."""
+        began = time.monotonic()
+        try:
             if len(group) == 1:
-                group[0].change(self._connection)
+                group[0](self._connection)
                 outcomes: list[Exception | None] = [None]
             else:
-                outcomes = [self._attempt(request.change) for request in group]
+                outcomes = [self._attempt(change) for change in group]
             self._connection.execute("COMMIT")
         except (*DATABASE_ERRORS, CodedError, OSError) as error:
             self._undo(error)
             return [_told(error) for _ in group]
+        # The slowest of the last few counts: one slow commit keeps the next dozens out of event loops.
+        self._commit_s = max(time.monotonic() - began, self._commit_s * 0.95)
         return outcomes
 
     def _attempt(self, change: Callable[[Database], None]) -> Exception | None:
@@ -169,7 +238,8 @@ class Writer:
         waiting = list(group)
         with contextlib.suppress(queue.Empty):
             while True:
-                if request := self._requests.get_nowait():
+                request = self._requests.get_nowait()
+                if request and request != "checkpoint":
                     waiting.append(request)
         _answer(waiting, [StoreError("store_closed", "the store's writer has ended")] * len(waiting))
 

@@ -82,7 +82,7 @@ async def writers_of_many_conversations_do_not_disturb_each_other(open_store: Op
 
     async def write(store: Store, conversation: ConversationId) -> None:
         tail = 0
-        for drafts in ([header()], [thought(conversation)], [thought("x"), thought("y")], [thought("z" * 20_000)]):
+        for drafts in ([header()], [thought(conversation)], [thought("x"), thought("y")], [thought("z" * 40_000)]):
             tail = (await store.append(conversation, tail, drafts))[-1].seq
 
     async with opened(open_store) as store:
@@ -130,11 +130,11 @@ async def a_deleted_conversation_is_gone_with_the_payloads_that_only_it_used(ope
 async def a_deleted_name_can_be_used_again(open_store: Open) -> None:
     """Nothing of the first conversation shows in the second."""
     async with opened(open_store) as store:
-        await store.append(CONVERSATION, 0, [header(user="first"), draft(Titled(text="First")), thought("x" * 20_000)])
+        await store.append(CONVERSATION, 0, [header(user="first"), draft(Titled(text="First")), thought("x" * 40_000)])
         await store.save_snapshot(CONVERSATION, 2, "v1", b"of the first")
         await store.delete(CONVERSATION)
         await refused("conflict", store.append(CONVERSATION, 3, [thought("late")]))
-        await store.append(CONVERSATION, 0, [header(user="second"), thought("x" * 20_000), thought("y")])
+        await store.append(CONVERSATION, 0, [header(user="second"), thought("x" * 40_000), thought("y")])
         info = await store.info(CONVERSATION)
         assert (info.user, info.title, info.tail) == ("second", "", 3)
         assert await store.load_snapshot(CONVERSATION, "v1") is None

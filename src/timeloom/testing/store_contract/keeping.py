@@ -74,7 +74,7 @@ async def everything_is_there_after_opening_again(open_store: Open) -> None:
     """The journal's first promise, for an orderly end."""
     async with opened(open_store) as store:
         picture = draft(Attachment(artifact_path=PATH, mime="image/png", data=b"\x89PNG"))
-        await store.append(CONVERSATION, 0, [header(), picture, draft(UserPrompt(text="hello")), thought("x" * 20_000)])
+        await store.append(CONVERSATION, 0, [header(), picture, draft(UserPrompt(text="hello")), thought("x" * 40_000)])
         await store.append(ConversationId("conv_b"), 0, [header()])
         await store.delete(ConversationId("conv_b"))
         before = await store.load(CONVERSATION), await store.info(CONVERSATION), await store.verify()
