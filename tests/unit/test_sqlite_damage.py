@@ -37,7 +37,7 @@ def state(tmp_path: Path) -> State:
         async with await SqliteStore.open(tmp_path) as store:
             for name in NAMES:
                 blocks = [draft(Attachment(artifact_path=PATH, mime="a/b", data=b"shared" * 100))]
-                blocks += [draft(UserPrompt(text=f"{name} " * 3000)), draft(Titled(text=f"About {name}"))]
+                blocks += [draft(UserPrompt(text=f"{name} " * 6000)), draft(Titled(text=f"About {name}"))]
                 await store.append(name, 0, [header(), *blocks, *(thought(f"{name} {n} " * 40) for n in range(26))])
             return {name: await store.load(name) for name in NAMES}
 
