@@ -43,7 +43,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.payloads import INLINE_BYTES, put_back, references, take_out
 from timeloom.core.codes import CODES, CodedError
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.payload import BlobRef, ref_of, size_of
+from timeloom.core.payload import BlobRef, most_bytes, ref_of, size_of
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft
 from timeloom.testing.strategies import blocks
@@ -157,3 +157,5 @@ def test_a_drafts_payloads_are_its_blocks_and_its_originals() -> None:
 @pytest.mark.parametrize("payload", ["é", "é".encode(), ref_of("é".encode())])
 def test_a_payload_has_its_size_wherever_it_is(payload: str | bytes | BlobRef) -> None:
     assert size_of(payload) == 2
+    assert not isinstance(payload, str) or most_bytes(payload) >= 2
+    assert most_bytes("ab") == 2

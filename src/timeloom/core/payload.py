@@ -29,3 +29,8 @@ def size_of(payload: Text | Data) -> int:
     if isinstance(payload, BlobRef):
         return payload.size_bytes
     return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "surrogatepass"))
+
+
+def most_bytes(text: str) -> int:
+    """A size that the text's UTF-8 form does not exceed, known without making it."""
+    return len(text) * (1 if text.isascii() else 4)

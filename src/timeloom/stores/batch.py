@@ -19,7 +19,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.blocks.payloads import INLINE_BYTES, references, take_out
 from timeloom.core.ids import ConversationId, IdError, conversation_id
-from timeloom.core.payload import BlobRef
+from timeloom.core.payload import BlobRef, most_bytes
 from timeloom.core.timeline import Draft, Entry, EntryError, place
 from timeloom.wire.record import encode_record
 
@@ -163,8 +163,7 @@ def _is_light(block: AnyBlock) -> bool:
 
 def _is_small(value: object) -> bool:
     if isinstance(value, str):
-        # Four bytes is the most that a character takes, and one the most of an ASCII one.
-        return len(value) * (1 if value.isascii() else 4) <= INLINE_BYTES
+        return most_bytes(value) <= INLINE_BYTES
     return not isinstance(value, bytes | BlobRef)
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeGuard, TypeVar, get_args
 import msgspec
 from msgspec.structs import fields, replace
 
-from timeloom.core.payload import BlobRef, ref_of
+from timeloom.core.payload import BlobRef, most_bytes, ref_of
 
 INLINE_BYTES: Final = 32 * 1024
 """Text up to this size stays in its row. Smaller makes many small files, each with a sync of its own; larger
@@ -24,7 +24,7 @@ def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]
     taken: Payloads = {}
 
     def store(payload: object, kind: _Kind) -> object:
-        if isinstance(payload, str) and kind == "text" and len(payload) * (1 if payload.isascii() else 4) > inline_bytes:
+        if isinstance(payload, str) and kind == "text" and most_bytes(payload) > inline_bytes:
             data = payload.encode()
             if len(data) <= inline_bytes:
                 return payload
