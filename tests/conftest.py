@@ -22,13 +22,13 @@ settings.load_profile(os.environ.get("TIMELOOM_HYPOTHESIS", "default"))
 @pytest.fixture(autouse=True)
 def each_prompt_extends_the_one_before() -> Generator[None]:
     """Whatever a test lets an agent do: the cacheable part of a prompt only grows, unless something was forgotten."""
-    last: dict[int, tuple[tuple[RenderedSegment, ...], int]] = {}
+    last: dict[str, tuple[tuple[RenderedSegment, ...], int]] = {}
 
     def watch(session: Session, segments: tuple[RenderedSegment, ...]) -> None:
         forgotten = len(session.views.visible.gone)
-        before, was_forgotten = last.get(id(session), ((), forgotten))
+        before, was_forgotten = last.get(session.conversation, ((), forgotten))
         assert forgotten != was_forgotten or extends(before, segments), "a prompt changed what was sent before"
-        last[id(session)] = (segments, forgotten)
+        last[session.conversation] = (segments, forgotten)
 
     prompting.watchers.append(watch)
     yield

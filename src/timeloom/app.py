@@ -61,7 +61,8 @@ def make_turns(
     )
     inbox = Inbox(session)
     out_dir = setting.data_dir / "workspaces" / session.conversation
-    out_dir.mkdir(parents=True, exist_ok=True)
+    out_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    out_dir.mkdir(mode=0o700, exist_ok=True)
     workshop = Workshop(
         session=session,
         registry=registry,

@@ -68,12 +68,49 @@ def test_a_turn_without_an_answer_says_why_and_fails(folder: Path) -> None:
     assert "protocol_failure" in done.stderr
 
 
+def test_text_that_turned_out_not_to_be_the_answer_is_not_printed(folder: Path) -> None:
+    half = '<channel:ReactDecisionOutV2>{"action": "complete", "final_answer": "half an ans'
+    whole = (
+        '<channel:ReactDecisionOutV2>{"action": "complete", "final_answer": "Got there."}</channel:ReactDecisionOutV2>'
+    )
+    (folder / "script.yaml").write_text(
+        json.dumps([{"reply": half}, {"reply": half, "error": "cut"}, {"reply": whole}])
+    )
+    done = chat(folder, "go\n")
+    assert (done.returncode, done.stdout) == (0, "Got there.\n")
+    assert "… cut" in done.stderr
+
+
+def test_an_exit_without_an_answer_says_why_and_fails(folder: Path) -> None:
+    leave = '<channel:ReactDecisionOutV2>{"action": "exit", "notes": "I cannot do that."}</channel:ReactDecisionOutV2>'
+    (folder / "script.yaml").write_text(json.dumps([{"reply": leave}]))
+    done = chat(folder, "go\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "I cannot do that." in done.stderr
+
+
+def test_a_model_that_fails_says_what_is_wrong(folder: Path) -> None:
+    (folder / "script.yaml").write_text("[]")
+    done = chat(folder, "go\n")
+    assert done.returncode == 1
+    assert "provider_error" in done.stderr or "script" in done.stderr
+
+
+def test_input_that_is_not_utf8_is_named_by_its_line(folder: Path) -> None:
+    command = [sys.executable, "-m", "timeloom", "chat", "--data-dir", str(folder / "data")]
+    model = ["--model", f"script:{folder / 'script.yaml'}"]
+    done = subprocess.run([*command, *model], input=b"bad \xff\n", capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"line 1 of standard input is not UTF-8" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
         (["--model", "nobody:x"], 1, "nobody"),
         (["--model", "script:missing.yaml"], 1, "missing.yaml"),
         (["--conversation", "conv_nope"], 1, "conv_nope"),
+        (["--conversation", ""], 1, "no conversation"),
         (["--max-iterations", "0"], 2, "max-iterations"),
     ],
 )

@@ -94,6 +94,19 @@ def test_a_damaged_conversation_is_named_and_the_other_still_exports(tmp_path: P
     assert [json.loads(line)["conversation_id"] for line in exported.stdout.splitlines()] == [whole]
 
 
+def test_an_emptied_journal_is_damage_and_stays_as_it_is(tmp_path: Path) -> None:
+    timeloom("demo", "--data-dir", tmp_path)
+    (tmp_path / "journal.db").write_bytes(b"")
+    done = timeloom("verify", "--data-dir", tmp_path)
+    assert done.returncode == 1
+    assert "store_damaged" in done.stderr
+    assert (tmp_path / "journal.db").read_bytes() == b""
+
+
+def test_sources_alone_are_printed_only_as_json(data_dir: Path) -> None:
+    assert timeloom("export", "--data-dir", data_dir, "--sources").returncode == 2
+
+
 def test_a_file_that_is_no_journal_is_an_error_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"not a database" * 100)
     done = timeloom("verify", "--data-dir", tmp_path)

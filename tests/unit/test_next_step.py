@@ -91,7 +91,7 @@ def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
         ([*asked(), answered("overloaded")], None, AskModel(1, 2, last=False)),
         ([*asked(), answered("context_too_long")], None, AskModel(1, 2, last=False, smaller=True)),
         ([*asked(), answered("steered")], None, AskModel(1, 2, last=False)),
-        ([*asked(), answered("refused")], None, EndTurn("provider_error", "the model did not answer: refused")),
+        ([*asked(), answered("refused")], None, EndTurn("provider_error", "the model did not answer (refused)")),
         ([*asked(3)], None, AskModel(3, 2, last=True)),
         ([TurnEnded(reason="completed")], None, Rest()),
         ([Steer(message_id=MessageId("m"))], None, EndTurn("stopped", "the user stopped the turn")),

@@ -1,6 +1,7 @@
 """`timeloom chat`: a conversation in the terminal."""
 
 import getpass
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ from timeloom.app import Setting, make_turns, open_session
 from timeloom.cli.chat_output import JsonOutput, Output, PlainOutput
 from timeloom.cli.shared import command_body, data_dir_option
 from timeloom.core.blocks import ConversationStarted
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import DEFAULT_MAX_ITERATIONS, Limits
+from timeloom.ports.journal import ConflictError
 from timeloom.providers.naming import open_model
 from timeloom.runtime.turn import Turns
 from timeloom.stores.sqlite import SqliteStore
@@ -38,6 +41,7 @@ from timeloom.stores.sqlite import SqliteStore
     default=DEFAULT_MAX_ITERATIONS,
     envvar=["TIMELOOM_MAX_ITERATIONS", "AI_REACT_MAX_ITERATIONS"],
     show_default=True,
+    show_envvar=True,
     help="Most rounds of a turn.",
 )
 @click.option(
@@ -46,6 +50,7 @@ from timeloom.stores.sqlite import SqliteStore
     default="off",
     envvar=["TIMELOOM_MULTI_ACTION", "AI_REACT_AGENT_MULTI_ACTION"],
     show_default=True,
+    show_envvar=True,
     help="Whether one reply may hold several actions.",
 )
 @command_body
@@ -60,8 +65,9 @@ async def chat(
 ) -> int:
     """Talk with an agent.
 
-    Every line is a message. Where standard input is not a terminal, messages are read from it; the answers go to
-    standard output, all else to standard error. The conversation is stored in the data folder and can be gone on with.
+    Every line is a message; Ctrl-D ends. Where standard input is not a terminal, messages are read from it; the
+    answers go to standard output, all else to standard error. The conversation is stored in the data folder and can be
+    gone on with.
     """
     output: Output = JsonOutput() if as_json else PlainOutput()
     model = open_model(model_name)
@@ -69,38 +75,56 @@ async def chat(
     limits = Limits(max_iterations=max_iterations, fanout=multi_action)
     try:
         async with await SqliteStore.open(data_dir) as store:
-            known = ConversationId(conversation) if conversation else None
+            known = None if conversation is None else ConversationId(conversation)
             session = await open_session(store, known, header)
             output.begin(session.conversation)
             session.listen(output.block)
             turns = make_turns(session, model, Setting(data_dir=data_dir, limits=limits), output.delta)
             return await _talk(turns, output)
+    except ConflictError as error:
+        hint = "another program has written to this conversation; open it again to go on with what it wrote"
+        raise CodedError(error.code, f"{hint} ({error})") from error
     finally:
         await model.close()
 
 
 async def _talk(turns: Turns, output: Output) -> int:
-    failed = 0
+    unanswered = 0
     if turns.session.views.progress.running:
-        # The program stopped in the middle of a turn: it goes on by itself.
+        click.echo("going on with the turn that was interrupted", err=True)
         output.end(await turns.go_on())
     for message in _messages():
-        reason = await turns.run(message)
-        output.end(reason)
-        failed += reason not in ("completed", "exited", "stopped")
-    return 1 if failed else 0
+        output.end(await turns.run(message))
+        views = turns.session.views
+        unanswered += not views.turns.turns[views.progress.turn_id].completions
+    return 1 if unanswered else 0
 
 
 def _messages() -> Iterator[str]:
     interactive = sys.stdin.isatty()
+    number = 0
     while True:
         if interactive:
             click.echo("> ", nl=False, err=True)
-        line = sys.stdin.readline()
+        line = _read_line()
+        number += 1
         if not line:
             return
-        if line.strip():
-            yield line.strip()
+        try:
+            message = line.decode().strip()
+        except UnicodeDecodeError as error:
+            raise click.ClickException(f"line {number} of standard input is not UTF-8") from error
+        if message:
+            yield message
+
+
+def _read_line() -> bytes:
+    # The event loop turns Ctrl-C into a cancellation, which cannot reach a read that blocks.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.buffer.readline()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _user() -> str:

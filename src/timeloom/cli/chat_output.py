@@ -9,6 +9,7 @@ import msgspec
 from timeloom.core.blocks import (
     Completion,
     EndReason,
+    ModelAnswered,
     Notes,
     Notice,
     PlanRecorded,
@@ -18,7 +19,7 @@ from timeloom.core.blocks import (
     TurnEnded,
 )
 from timeloom.core.ids import ConversationId
-from timeloom.core.payload import BlobRef
+from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
 from timeloom.core.timeline import Entry
 from timeloom.runtime.ask_model import LiveDelta
@@ -66,41 +67,57 @@ class JsonOutput:
 
 
 class PlainOutput:
-    """The answer on standard output; what the agent does on standard error."""
+    """The answer on standard output, streamed where that is a terminal; what the agent does on standard error."""
 
     def __init__(self) -> None:
-        self._answered = False
+        self._streams = sys.stdout.isatty()
+        self._answering = False
 
     def begin(self, conversation: ConversationId) -> None:
         click.echo(f"conversation {conversation}", err=True)
 
     def delta(self, delta: LiveDelta) -> None:
-        if delta.channel == "answer":
-            self._answered = True
+        if delta.channel == "answer" and self._streams:
+            self._answering = True
             click.echo(delta.text, nl=False)
 
     def block(self, entry: Entry) -> None:
+        match entry.block:
+            case Completion(text=text):
+                self._end_answer(entry, text)
+            case ToolCall() | Notice() | ModelAnswered() if self._answering and _takes_back(entry.block):
+                # What was shown early turned out not to be the answer.
+                self._answering = False
+                click.secho(" (withdrawn)", err=True)
+            case _:
+                pass
         for line in _lines(entry):
             click.secho(line, err=True, dim=True)
-        if isinstance(entry.block, Completion) and not self._answered:
-            text = entry.block.text
-            click.echo(f"(the answer is long: {entry.path})" if isinstance(text, BlobRef) else text, nl=False)
-            self._answered = True
 
     def end(self, reason: EndReason) -> None:
-        if self._answered:
-            click.echo("")
-        self._answered = False
         if reason not in ("completed", "exited"):
             click.secho(f"the turn ended: {reason}", err=True)
+
+    def _end_answer(self, entry: Entry, text: Text) -> None:
+        if self._answering:
+            click.echo("")
+        else:
+            click.echo(f"(the answer is long: {entry.path})" if isinstance(text, BlobRef) else text)
+        self._answering = False
+
+
+def _takes_back(block: ToolCall | Notice | ModelAnswered) -> bool:
+    return not isinstance(block, ModelAnswered) or bool(block.error)
 
 
 def _lines(entry: Entry) -> list[str]:
     match entry.block:
         case Notes(text=str() as text):
             return [f"  {text.splitlines()[0][:200]}"]
-        case ToolCall(tool_id=tool_id, params=str() as params):
-            return [f"  → {tool_id} {params[:120]}"]
+        case ToolCall(tool_id=tool_id, params=params):
+            return [f"  → {tool_id} {params[:120] if isinstance(params, str) else ''}".rstrip()]
+        case ModelAnswered(error=error, detail=detail) if error:
+            return [f"  … {error}{f': {detail[:200]}' if detail else ''}"]
         case ResultDigest(digest=digest) if digest.error:
             return [f"  ✗ {digest.error.message[:200]}"]
         case ResultStatus(error=error) if error:
@@ -109,7 +126,7 @@ def _lines(entry: Entry) -> list[str]:
             return [f"  ! {text[:200]}"]
         case PlanRecorded(snapshot=plan):
             return [f"  {marker(one)} {step}" for step, one in zip(plan.steps, plan.statuses, strict=True)]
-        case TurnEnded(reason=reason, text=text) if reason not in ("completed", "exited") and text:
+        case TurnEnded(reason=reason, text=text) if reason != "completed" and text:
             return [f"  {text[:300]}"]
         case _:
             return []

@@ -1,5 +1,7 @@
 """`timeloom demo`: a small conversation written, shown, exported and verified."""
 
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +42,8 @@ async def demo(data_dir: Path) -> int:
         await write_files(store, conversation, data_dir / "export")
         found = await store.verify()
     print_verified(found)
-    click.echo(f"\nLook again with:\n  timeloom export --data-dir {data_dir} --json --conversation {conversation}")
+    again = shlex.join([sys.argv[0], "export", "--data-dir", str(data_dir), "--json", "--conversation", conversation])
+    click.echo(f"\nLook again with:\n  {again}")
     return 1 if found.findings else 0
 
 

@@ -35,6 +35,8 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
     Files: OUT/<conversation>/timeline.json and OUT/<conversation>/sources_pool.json
     One conversation that is damaged does not keep the others from being written; the exit code is 1 then.
     """
+    if sources and not as_json:
+        raise click.UsageError("--sources goes with --json; files are written with their sources anyway")
     failed = 0
     async with existing_store(data_dir) as store:
         async for conversation in _chosen(store, only):
@@ -44,7 +46,7 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
                 else:
                     await write_files(store, conversation, out)
             except CodedError as error:
-                complain(error)
+                complain(error, conversation)
                 failed += 1
     return 1 if failed else 0
 

@@ -47,14 +47,15 @@ def command_body(run: Callable[P, Awaitable[int]]) -> Callable[P, None]:
 async def existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
     """The store in a folder that must exist already."""
     if not (data_dir / "journal.db").exists():
+        left = "its journal.db is gone" if (data_dir / "blobs").exists() else "`timeloom demo` writes one"
         raise click.BadParameter(
-            f"there are no conversations in {click.format_filename(data_dir)}; `timeloom demo` writes one",
-            param_hint="--data-dir",
+            f"there are no conversations in {click.format_filename(data_dir)}; {left}", param_hint="--data-dir"
         )
     async with await SqliteStore.open(data_dir, create=False) as store:
         yield store
 
 
-def complain(error: CodedError) -> None:
-    """Prints the error with its code."""
-    click.echo(f"error: {error} [{error.code}]", err=True)
+def complain(error: CodedError, about: str = "") -> None:
+    """Prints the error with its code, and what it is about where it does not say so itself."""
+    where = f"{about}: " if about and about not in str(error) else ""
+    click.echo(f"error: {where}{error} [{error.code}]", err=True)

@@ -31,7 +31,8 @@ async def verify(data_dir: Path, *, as_json: bool) -> int:
 def print_verified(found: Verified) -> None:
     """Prints each finding with its place, then what was looked at and the verdict."""
     for finding in found.findings:
-        click.echo(f"{_place(finding)}: {finding.message} [{finding.code}]")
+        place = "" if finding.conversation and finding.conversation in finding.message else f"{_place(finding)}: "
+        click.echo(f"{place}{finding.message} [{finding.code}]")
     counts = f"conversations: {found.conversations}, entries: {found.entries}, payloads: {found.blobs}"
     click.echo(f"Checked {counts}; {_verdict(len(found.findings))}.")
 

@@ -14,6 +14,7 @@ from timeloom.core.policy.reading import Reply, read_reply
 from timeloom.core.stream.channels import DECISION, ChannelParser, Delta
 from timeloom.core.stream.decision import DecisionStream
 from timeloom.core.stream.json_scan import FieldDelta
+from timeloom.core.stream.scalars import mended
 from timeloom.core.view.progress import STEERED
 from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextPiece, ThinkingPiece
 from timeloom.runtime.session import Session
@@ -25,6 +26,10 @@ SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before a request is sent again, where the provider does not say."""
+
+
+MAX_DETAIL_CHARS: Final = 500
+"""How much of a provider's own words about a failure is kept."""
 
 
 class LiveDelta(msgspec.Struct, frozen=True):
@@ -105,11 +110,11 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
         finished = await _unless(interrupt, _listen(asking.model, prompt.request, heard))
     except ModelError as error:
         asking.retry_after_s = error.retry_after_s
-        await session.append([_failed(step, asking.model, heard, error.kind, error.usage)], turn)
+        await session.append([_failed(step, asking.model, heard, error)], turn)
         return
     asking.retry_after_s = None
     if finished is None:
-        await session.append([_failed(step, asking.model, heard, STEERED, Usage())], turn)
+        await session.append([_failed(step, asking.model, heard, None)], turn)
         return
     await session.append(_answer(step, asking.model, heard, finished), turn)
 
@@ -200,14 +205,17 @@ def _answer(step: AskModel, model: Model, heard: _Heard, finished: Finished) -> 
     return [*remarks, outcome, *([Thinking(round=step.round, text=thinking)] if thinking else [])]
 
 
-def _failed(step: AskModel, model: Model, heard: _Heard, error: str, usage: Usage) -> ModelAnswered:
+def _failed(step: AskModel, model: Model, heard: _Heard, error: ModelError | None) -> ModelAnswered:
+    """The outcome of a request that failed, or that the user's new course cut short."""
+    kind = error.kind if error else STEERED
     return ModelAnswered(
         round=step.round,
         model=model.name,
-        stop_reason=error,
+        stop_reason=kind,
         attempt=step.attempt,
-        usage=usage,
+        usage=error.usage if error else Usage(),
         interrupted=bool(heard.text),
         text=heard.text,
-        error=error,
+        error=kind,
+        detail=mended(str(error)[:MAX_DETAIL_CHARS]) if error else "",
     )

@@ -73,6 +73,8 @@ class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True)
     interrupted: bool = False
     text: Text = ""
     error: str = ""
+    detail: str = ""
+    """What the provider, or we, said of the error."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

@@ -117,7 +117,8 @@ def _after_failure(progress: ProgressView, limits: Limits) -> Step:
         return _ask(progress, limits)
     if again and progress.error == "context_too_long":
         return _ask(progress, limits, smaller=True)
-    return EndTurn("provider_error", f"the model did not answer: {progress.error}")
+    detail = f": {progress.detail}" if progress.detail else ""
+    return EndTurn("provider_error", f"the model did not answer ({progress.error}){detail}")
 
 
 def _after_answer(progress: ProgressView, reply: Reply, limits: Limits) -> Step:

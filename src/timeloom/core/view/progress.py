@@ -38,6 +38,7 @@ class ProgressView(msgspec.Struct):
     """Whether the model was asked in this round, and how that ended."""
     answer_seq: int = 0
     error: str = ""
+    detail: str = ""
     attempts: int = 0
     """Requests sent in this round."""
     failures: int = 0
@@ -109,12 +110,13 @@ class ProgressView(msgspec.Struct):
                 pass
 
     def _begin_round(self, number: int) -> None:
-        self.round, self.asked, self.answer_seq, self.error = number, "no", 0, ""
+        self.round, self.asked, self.answer_seq = number, "no", 0
+        self.error = self.detail = ""
         self.attempts, self.told = 0, False
         self.calls, self.open_call, self.acted = [], None, 0
 
     def _add_answer(self, seq: int, answer: ModelAnswered) -> None:
-        self.answer_seq, self.error = seq, answer.error
+        self.answer_seq, self.error, self.detail = seq, answer.error, answer.detail
         self.asked = "failed" if answer.error else "answered"
         if answer.error != STEERED:
             self.failures = self.failures + 1 if answer.error else 0

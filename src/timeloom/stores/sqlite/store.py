@@ -197,8 +197,8 @@ class SqliteStore:
             await asyncio.to_thread(self._stop)
 
     def _start(self, create: bool) -> None:
-        if not create and not (self._data_dir / "journal.db").exists():
-            raise StoreError("store_missing", "the folder has no journal.db, so it is not a data folder")
+        if not create:
+            self._need_journal()
         try:
             self._disk.make_folder(self._data_dir)
             self._blobs.prepare()
@@ -215,6 +215,16 @@ class SqliteStore:
         except apsw.Error as error:
             raise explained(error) from error
         self._start_writing(connection, alone)
+
+    def _need_journal(self) -> None:
+        """Refuses to make a journal where one was expected."""
+        journal = self._data_dir / "journal.db"
+        if not journal.exists():
+            raise StoreError("store_missing", "the folder has no journal.db, so it is not a data folder")
+        if not journal.stat().st_size:
+            raise StoreError(
+                "store_damaged", "journal.db is empty: what it held is lost, and payloads may still be there"
+            )
 
     def _start_writing(self, connection: Database, alone: bool) -> None:
         try:
