@@ -38,7 +38,8 @@ _SPELLINGS: Final = MappingProxyType[str, StepStatus](
     }
 )
 
-_LEAD = r"[ \t]*+(?:[-*+•][ \t]++)?+"
+# Atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
+_LEAD = r"[ \t]*+(?>(?:[-*+•][ \t]++)?)"
 _SIGN = "|".join(re.escape(spelling) for spelling in _SPELLINGS)
 _NUMBER = r"(?:\[(?P<boxed>[1-9][0-9]?)\]|(?P<listed>[1-9][0-9]?)[.)](?!\S))"
 # U+FE0E and U+FE0F ask for the text or emoji form of the sign before them and say nothing themselves.

@@ -241,12 +241,13 @@ _ALLOWED: dict[_Expect, str] = {
 _HEX = "[0-9A-Fa-f]"
 _HIGH = "[Dd][89ABab]"
 # The first half of a surrogate pair is taken only when what follows it can be judged: a pair is never decoded apart.
+# Groups are atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
 _CHARACTERS = re.compile(
-    rf"""(?:[^"\\\x00-\x1f]++"""
+    rf"""(?>(?:[^"\\\x00-\x1f]++"""
     rf"""|\\["\\/bfnrt]"""
     rf"""|\\u(?!{_HIGH}){_HEX}{{4}}"""
     rf"""|\\u{_HIGH}{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}})"""
-    r""")++"""
+    r""")+)"""
 )
 _ESCAPE_BEGINNING = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}{_HEX}{{2}}(?:\\(?:u{_HEX}{{0,3}})?)?))?")
 
@@ -254,9 +255,9 @@ _SPACE = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 _PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{_CHARACTERS.pattern})?")"""
-_ITEMS = re.compile(rf"(?:{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)++")
+_ITEMS = re.compile(rf"(?>(?:{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)+)")
 _MEMBER = re.compile(rf""""((?:{_CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
-_MEMBERS = re.compile(rf"(?:{_MEMBER.pattern})++")
+_MEMBERS = re.compile(rf"(?>(?:{_MEMBER.pattern})+)")
 
 _decode = json.JSONDecoder(strict=False).raw_decode
 

@@ -38,7 +38,7 @@ MAX_HTML_END_CHARS: Final = len("</textarea>")
 _FENCE: Final = re.compile(r"`{3,}+(?![^`]*+`)|~{3,}+")
 _HEADING: Final = re.compile(r"#{1,6}+(?=[ \t]|\Z)")
 _UNDERLINE: Final = re.compile(r"(?:=++|-++)[ \t]*+\Z")
-_RULE: Final = re.compile(r"(?:(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|(?:-[ \t]*+){3,}+)\Z")
+_RULE: Final = re.compile(r"(?>(?:\*[ \t]*+){3,}|(?:_[ \t]*+){3,}|(?:-[ \t]*+){3,})\Z")
 _BULLET: Final = re.compile(r"(?:[*+\-]|([0-9]{1,9})[.)])(?=[ \t]|\Z)")
 _TITLE_STARTS: Final = ('"', "'", "(")
 

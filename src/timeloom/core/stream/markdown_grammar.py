@@ -18,18 +18,19 @@ MAX_LABEL_CHARS: Final = 999
 _MAX_PARENS: Final = 32
 """Deepest nesting of parentheses in a link destination, as in the reference implementations."""
 
+# Groups are atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
 _SPACE: Final = r"[ \t\n]"
 _TAG_NAME: Final = r"[A-Za-z][A-Za-z0-9\-]*+"
 _ATTRIBUTE: Final = (
     rf"{_SPACE}++[A-Za-z_:][A-Za-z0-9_.:\-]*+"
-    rf"(?:{_SPACE}*+={_SPACE}*+(?:[^\x00-\x20\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?+"
+    rf"(?>(?:{_SPACE}*+={_SPACE}*+(?:[^\x00-\x20\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?)"
 )
-TAG: Final = re.compile(rf"<(?:{_TAG_NAME}(?:{_ATTRIBUTE})*+{_SPACE}*+/?>|/{_TAG_NAME}{_SPACE}*+>)")
+TAG: Final = re.compile(rf"<(?:{_TAG_NAME}(?>(?:{_ATTRIBUTE})*){_SPACE}*+/?>|/{_TAG_NAME}{_SPACE}*+>)")
 """One complete open or closing tag."""
 
 _TAG_SO_FAR: Final = re.compile(
     rf"<(?:/?|/{_TAG_NAME}{_SPACE}*+|"
-    rf"{_TAG_NAME}(?:{_ATTRIBUTE})*+{_SPACE}*+(?:/|={_SPACE}*+(?:'[^']*+|\"[^\"]*+)?+)?+)\Z"
+    rf"{_TAG_NAME}(?>(?:{_ATTRIBUTE})*){_SPACE}*+(?>(?:/|={_SPACE}*+(?>(?:'[^']*+|\"[^\"]*+)?))?))\Z"
 )
 _HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
 _MAILBOX: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~\-]"
@@ -40,16 +41,16 @@ _AUTOLINK_SO_FAR: Final = re.compile(
     rf"<(?:[A-Za-z][A-Za-z0-9+.\-]{{0,31}}+(?::[^\x00-\x20<>]*+)?|{_MAILBOX}++(?:@[A-Za-z0-9.\-]*+)?)\Z"
 )
 _CDATA: Final = "<![CDATA["
-_LABEL: Final = re.compile(r"\[[^\\\[\]]*+(?:\\.[^\\\[\]]*+)*+\]", re.DOTALL)
-_LABEL_SO_FAR: Final = re.compile(r"\[[^\\\[\]]*+(?:\\.[^\\\[\]]*+)*+\\?\Z", re.DOTALL)
-_ANGLED: Final = re.compile(r"<[^<>\\\n]*+(?:\\[^\n][^<>\\\n]*+)*+>")
-_ANGLED_SO_FAR: Final = re.compile(r"<[^<>\\\n]*+(?:\\[^\n][^<>\\\n]*+)*+\\?\Z")
-_PLAIN: Final = re.compile(r"[^\x00-\x20\x7f()\\]*+(?:\\[!-/:-@\[-`{-~]?[^\x00-\x20\x7f()\\]*+)*+")
+_LABEL: Final = re.compile(r"\[[^\\\[\]]*+(?>(?:\\.[^\\\[\]]*+)*)\]", re.DOTALL)
+_LABEL_SO_FAR: Final = re.compile(r"\[[^\\\[\]]*+(?>(?:\\.[^\\\[\]]*+)*)\\?\Z", re.DOTALL)
+_ANGLED: Final = re.compile(r"<[^<>\\\n]*+(?>(?:\\[^\n][^<>\\\n]*+)*)>")
+_ANGLED_SO_FAR: Final = re.compile(r"<[^<>\\\n]*+(?>(?:\\[^\n][^<>\\\n]*+)*)\\?\Z")
+_PLAIN: Final = re.compile(r"[^\x00-\x20\x7f()\\]*+(?>(?:\\[!-/:-@\[-`{-~]?[^\x00-\x20\x7f()\\]*+)*)")
 _SPACES: Final = re.compile(r"[ \t\n]*+")
 _BLANKS: Final = re.compile(r"[ \t]*+")
 _TITLES: Final = {
     opening: tuple(
-        re.compile(rf"{re.escape(opening)}{inside}*+(?:\\.{inside}*+)*+{closing}", re.DOTALL)
+        re.compile(rf"{re.escape(opening)}{inside}*+(?>(?:\\.{inside}*+)*){closing}", re.DOTALL)
         for closing in (last, r"\\?\Z")
     )
     for opening, inside, last in (('"', r'[^"\\]', '"'), ("'", r"[^'\\]", "'"), ("(", r"[^()\\]", r"\)"))
