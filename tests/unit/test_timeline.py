@@ -54,6 +54,7 @@ def test_a_record_of_a_newer_type_loads_as_unknown() -> None:
         b'../x %s\n{"type":"y"}' % T,
         b'1 %s\n{"type":"y"}\n{' % T,
         b'1 %s\n{"type":"y","x":"\xff"}' % T,
+        b'1 %s\n{"type":"y","x":' % T + b"[" * 100_000 + b"]" * 100_000 + b"}",
     ],
 )
 def test_what_is_no_record_is_named_by_its_seq(data: bytes) -> None:

@@ -1,6 +1,8 @@
 """Shrinking a prompt that is too long for its model: the older half of the tool results in sight become stubs."""
 
 from timeloom.core.blocks import Cut, Pruned
+from timeloom.core.paths import MAX_PATH_CHARS
+from timeloom.core.render.fence import one_line
 from timeloom.core.timeline import Entry
 from timeloom.runtime.session import Session
 
@@ -28,4 +30,6 @@ async def shrink(session: Session) -> bool:
 
 
 def _stub(entry: Entry) -> str:
-    return f'result {entry.path} was taken out to make room; read it with react.read(["{entry.path}"])'
+    # A prompt shows the text of a cut as it is recorded, and a file's name is foreign.
+    path = one_line(entry.path, MAX_PATH_CHARS)
+    return f'a result was taken out to make room; read it with react.read(["{path}"])'

@@ -2,7 +2,7 @@
 
 from typing import Final, cast
 
-from timeloom.core.blocks import ResultContent, ResultDigest
+from timeloom.core.blocks import ResultDigest
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import LogicalPath, SourcesPath
 from timeloom.core.payload import BlobRef, Text, size_of
@@ -10,6 +10,7 @@ from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader
+from timeloom.tools.artifacts import shows_again
 from timeloom.tools.parameters import ParamsError
 from timeloom.wire.block_json import block_json
 
@@ -83,13 +84,8 @@ async def _original(path: str, timeline: TimelineReader) -> Entry | None:
     entries = await timeline.entries(sorted({*seqs[:1], *seqs[-_NEWEST:], *left[-1:]}))
     entries.sort(key=lambda entry: entry.seq, reverse=True)
     with_content = [entry for entry in entries if not isinstance(entry.block, ResultDigest)]
-    own = [entry for entry in with_content if not _shows_again(entry, views)]
+    own = [entry for entry in with_content if not shows_again(entry, views)]
     return next(iter([*own, *with_content]), None)
-
-
-def _shows_again(entry: Entry, views: Views) -> bool:
-    block = entry.block
-    return isinstance(block, ResultContent) and views.artifacts.is_reading(entry.turn_id, block.tool_call_id)
 
 
 def _text_of(entry: Entry) -> Text | None:
