@@ -30,6 +30,12 @@ watchers: Final[list[Watcher]] = []
 """Called with the cacheable part of every prompt; the test suite hangs its prefix check here."""
 
 
+def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
+    """The hash of a request, which a model call records: system text, fingerprint of the cacheable part, and tail."""
+    joined = "\0".join((system_text, fingerprint, tail))
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt is made with besides the conversation."""
 
@@ -79,7 +85,7 @@ class ConversationPrompter:
             number=views.spend.outcomes.get("decision", 0),
             opening=session.opening,
         )
-        return Prompt(request, _hash(self._system, view.fingerprint(), tail), self._system, tail)
+        return Prompt(request, request_sha256(self._system, view.fingerprint(), tail), self._system, tail)
 
     async def _rendered(self) -> PromptView:
         fresh, views = list(self._fresh), self._session.views
@@ -112,7 +118,3 @@ def _catalogued(spec: ToolSpec) -> CatalogueTool:
         effect=spec.effect,
         examples=spec.examples,
     )
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
