@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from timeloom.core.blocks import AnyBlock, Attachment, Completion, Thinking, Titled, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
 from timeloom.core.timeline import Draft
+from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import Store
 from timeloom.stores.memory import MemoryStore
@@ -53,6 +54,7 @@ class StoresAgree(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.memory: Store = MemoryStore()
         self.disk: Store = self.run(SqliteStore.open(self.folder))
+        self.leases: list[dict[Store, Lease]] = []
 
     def teardown(self) -> None:
         self.run(self.disk.close())
@@ -84,6 +86,36 @@ class StoresAgree(RuleBasedStateMachine):
         self.same(append)
 
     @rule(name=names)
+    def acquire(self, name: ConversationId) -> None:
+        taken: dict[Store, Lease] = {}
+
+        async def acquire(store: Store) -> object:
+            taken[store] = await store.acquire(name, "holder")
+            return taken[store].holder
+
+        self.same(acquire)
+        if taken:
+            self.leases.append(taken)
+
+    @precondition(lambda self: self.leases)
+    @rule(at=st.integers(0, 9))
+    def release(self, at: int) -> None:
+        leases = self.leases[at % len(self.leases)]
+        self.same(lambda store: store.release(leases[store]))
+
+    @precondition(lambda self: self.leases)
+    @rule(at=st.integers(0, 9), some=st.lists(drafts, max_size=2))
+    def go_on_with_lease(self, at: int, some: list[Draft]) -> None:
+        leases = self.leases[at % len(self.leases)]
+
+        async def append(store: Store) -> object:
+            lease = leases[store]
+            tail = (await store.info(lease.conversation)).tail
+            return await store.append(lease.conversation, tail, some, lease)
+
+        self.same(append)
+
+    @rule(name=names)
     def delete(self, name: ConversationId) -> None:
         self.same("delete", name)
 
@@ -99,6 +131,9 @@ class StoresAgree(RuleBasedStateMachine):
 
     @rule()
     def open_again(self) -> None:
+        for leases in self.leases:
+            self.run(self.memory.release(leases[self.memory]))
+        self.leases.clear()
         self.run(self.disk.close())
         self.disk = self.run(SqliteStore.open(self.folder))
 

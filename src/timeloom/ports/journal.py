@@ -6,6 +6,7 @@ from typing import Protocol
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.leases import Lease
 
 
 class ConflictError(CodedError):
@@ -27,14 +28,19 @@ class Journal(Protocol):
     5. What comes back has a reference in place of all bytes and every large text; equal payloads of one tenant are
        stored once.
     6. Cost follows what is appended, not what is there.
+    7. While somebody holds a conversation, only an append with that lease is accepted: one without raises `HeldError`,
+       one with a lease that is over raises `LeaseLostError`, and both change nothing.
     """
 
     async def append(
-        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
         """The drafts as they are now stored, after the entry `expected_tail` (0: a new conversation)."""
         ...
 
     async def delete(self, conversation: ConversationId) -> None:
-        """Removes the conversation, its snapshots, and the payloads that no other conversation of its tenant uses."""
+        """Removes the conversation, its snapshots, and the payloads that no other conversation of its tenant uses.
+
+        Nobody's lease prevents that; who holds it learns of it at the next append.
+        """
         ...

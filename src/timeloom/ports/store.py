@@ -1,4 +1,4 @@
-"""The store port: journal, reader, blobs and snapshots of one place, and the check of its health."""
+"""The store port: all that one place keeps of conversations, and the check of its health."""
 
 from typing import Protocol
 
@@ -8,6 +8,8 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import Blobs
 from timeloom.ports.journal import Journal
+from timeloom.ports.leases import Leases
+from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import Reader
 from timeloom.ports.snapshots import Snapshots
 
@@ -36,8 +38,13 @@ class Verified(msgspec.Struct, frozen=True):
     """Payloads to which no entry refers: what an append left that never came to its end. They harm nothing."""
 
 
-class Store(Journal, Reader, Blobs, Snapshots, Protocol):
+class Store(Journal, Leases, Reader, Blobs, Snapshots, Protocol):
     """All that a runtime needs of a place to keep conversations."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the conversations of this place may spend together."""
+        ...
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         """Ids greater than `after`, of every tenant, in order; for those who look after the place, never for users."""

@@ -26,6 +26,12 @@ class Follower:
         """Returns when there may be news."""
         await self._news.wait()
 
+    async def wait_at_most(self, seconds: float) -> None:
+        """The same, or after so long without news."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
 
 class Followers:
     """All followers of a store by the number of their conversation."""

@@ -11,12 +11,17 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.blobs import BlobError
+from timeloom.ports.clock import Clock, SystemClock, timestamp
 from timeloom.ports.journal import ConflictError
+from timeloom.ports.leases import HOLDER_CHARS, HeldError, Lease, LeaseLostError
+from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant
 from timeloom.stores.followers import Followers
-from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor
+from timeloom.stores.ledger import StoreLedger
+from timeloom.stores.memory_books import MemoryBooks
+from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor, storable
 from timeloom.wire.record import decode_record
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -30,12 +35,18 @@ class _Conversation:
     said: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     title_seq: int = 0
     snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
+    epoch: int = 0
+    lease: Lease | None = None
+    held_since: str = ""
 
 
 class MemoryStore:
     """A `Store` of one event loop; it keeps records as a file would, so that what loads has been written and read."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._books = MemoryBooks(self._check_open)
+        self._ledger = StoreLedger(self._books)
         self._conversations: dict[ConversationId, _Conversation] = {}
         self._blobs: dict[tuple[str, BlobRef], bytes] = {}
         self._followers = Followers()
@@ -46,8 +57,28 @@ class MemoryStore:
         """An empty store."""
         return cls()
 
+    @property
+    def ledger(self) -> Ledger:
+        """What the conversations of this store may spend together."""
+        return self._ledger
+
+    async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
+        found = self._found(conversation)
+        if found.lease:
+            raise HeldError(conversation, f"{found.lease.holder}, in this process,", found.held_since)
+        # Numbers are never used twice, so a conversation that has the name of a deleted one begins above its epochs.
+        found.epoch = max(found.epoch, found.number << 32) + 1
+        found.lease = Lease(conversation, found.epoch, storable(holder[:HOLDER_CHARS]))
+        found.held_since = timestamp(self._clock.epoch_us())
+        return found.lease
+
+    async def release(self, lease: Lease) -> None:
+        found = self._conversations.get(lease.conversation)
+        if found and found.lease == lease:
+            found.lease = None
+
     async def append(
-        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
         self._check_open()
         found = self._conversations.get(conversation)
@@ -56,6 +87,7 @@ class MemoryStore:
             return self._read(found.info.tenant if found else named_tenant(drafts), ref).decode("utf-8", "replace")
 
         batch = make_batch(conversation, expected_tail, drafts, read_text)
+        _admit(conversation, found, lease)
         tail = found.info.tail if found else 0
         if tail != expected_tail:
             raise ConflictError(conversation, expected_tail, tail)
@@ -79,6 +111,8 @@ class MemoryStore:
         for ref in {ref for entry in _entries(gone) for ref in references(entry)} - used:
             self._blobs.pop((tenant, ref), None)
         self._followers.wake((gone.number,))
+        self._books.forget(conversation)
+        self._ledger.wake()
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         return self._found(conversation).info
@@ -185,6 +219,20 @@ class MemoryStore:
     def _check_open(self) -> None:
         if self._followers.closed:
             raise StoreError("store_closed", "the store is closed")
+
+
+def _admit(conversation: ConversationId, found: _Conversation | None, lease: Lease | None) -> None:
+    held = found.lease if found else None
+    if held == lease:
+        return
+    if not lease:
+        assert found is not None and held is not None
+        raise HeldError(conversation, f"{held.holder}, in this process,", found.held_since)
+    if not found:
+        raise LeaseLostError(conversation, "the conversation was deleted")
+    raise LeaseLostError(
+        conversation, f"{held.holder} holds it since {found.held_since}" if held else "it was released"
+    )
 
 
 def _extend(found: _Conversation, batch: Batch) -> None:

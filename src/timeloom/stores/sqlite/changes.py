@@ -8,9 +8,12 @@ import msgspec
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
+from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.batch import TITLE_CHARS, Batch, record_crc
 from timeloom.stores.blob_folder import BlobFolder, Staging
+from timeloom.stores.holders import Holders
+from timeloom.stores.sqlite import accounts, leases
 from timeloom.stores.sqlite.database import Database, typed
 from timeloom.stores.words import storable
 from timeloom.wire.record import RECORD_VERSION
@@ -23,6 +26,8 @@ class Whereabouts(NamedTuple):
     tenant: str
     tail: int
     title_seq: int
+    epoch: int = 0
+    holder: str = ""
 
 
 def first_place(number: int) -> int:
@@ -42,9 +47,15 @@ def find(connection: Database, conversation: ConversationId) -> Whereabouts | No
     return msgspec.convert(row, Whereabouts) if row else None
 
 
-def append(connection: Database, blobs: BlobFolder, batch: Batch, staging: Staging) -> Whereabouts:
-    """Adds the batch after the tail that it expects, or raises `ConflictError`."""
-    found = find(connection, batch.conversation)
+def append(
+    connection: Database, blobs: BlobFolder, holders: Holders, batch: Batch, staging: Staging, lease: Lease | None
+) -> Whereabouts:
+    """Adds the batch after the tail that it expects, by who may, or raises `ConflictError` or what a lease raises."""
+    found = _find_with_lease(connection, batch.conversation)
+    if lease or (found and found.holder):
+        held = lease and found and found.epoch == lease.epoch and holders.is_own(found.holder)
+        if not held:
+            leases.admit(connection, holders, batch.conversation, lease)
     tail = found.tail if found else 0
     if tail != batch.expected_tail:
         raise ConflictError(batch.conversation, batch.expected_tail, tail)
@@ -79,6 +90,7 @@ def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
     connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
     connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
+    accounts.forget(connection, conversation)
     connection.execute("PRAGMA secure_delete = OFF").fetchall()
     return found
 
@@ -106,6 +118,12 @@ def is_used(connection: Database, tenant: str, sha256: bytes) -> bool:
     """Whether an entry of that tenant refers to the payload."""
     sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
     return connection.execute(sql, (sha256, tenant)).fetchone() is not None
+
+
+def _find_with_lease(connection: Database, conversation: ConversationId) -> Whereabouts | None:
+    sql = "SELECT n, tenant, tail, title_seq, epoch, holder FROM conversations WHERE id = ?"
+    row = connection.execute(sql, (storable(conversation),)).fetchone()
+    return msgspec.convert(row, Whereabouts) if row else None
 
 
 def _create(connection: Database, batch: Batch) -> Whereabouts:

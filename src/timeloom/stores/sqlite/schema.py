@@ -73,6 +73,44 @@ MIGRATIONS: Final = (
         );
         """,
     ),
+    Migration(
+        "leases",
+        """
+        -- In the row that every append reads and writes; no holder, no lease.
+        ALTER TABLE conversations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE conversations ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+        ALTER TABLE conversations ADD COLUMN held_by TEXT NOT NULL DEFAULT '';
+        ALTER TABLE conversations ADD COLUMN held_since TEXT NOT NULL DEFAULT '';
+        """,
+    ),
+    Migration(
+        "ledger",
+        """
+        -- What was settled in each scope, and its largest call.
+        CREATE TABLE ledger(
+            scope TEXT NOT NULL PRIMARY KEY,
+            rounds INTEGER NOT NULL,
+            tokens INTEGER NOT NULL,
+            cost_nano_usd INTEGER NOT NULL,
+            tool_calls INTEGER NOT NULL,
+            largest_tokens INTEGER,
+            largest_cost_nano_usd INTEGER
+        ) STRICT, WITHOUT ROWID;
+
+        -- Calls in flight, one row per scope that pays. There are few, so they have no second index.
+        CREATE TABLE grants(
+            scope TEXT NOT NULL,
+            key TEXT NOT NULL,
+            grant TEXT NOT NULL,
+            conversation TEXT NOT NULL,
+            rounds INTEGER NOT NULL,
+            tokens INTEGER,
+            cost_nano_usd INTEGER,
+            tool_calls INTEGER NOT NULL,
+            PRIMARY KEY (scope, key)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    ),
 )
 """In order, for ever: a migration that was released is never changed, only followed."""
 
@@ -91,9 +129,10 @@ def version_of(connection: Database) -> int:
     return version
 
 
-def migrate(connection: Database) -> None:
-    """Brings the database to the newest schema, each migration and its record in one transaction."""
-    while version_of(connection) < len(MIGRATIONS):
+def migrate(connection: Database, version: int | None = None) -> None:
+    """Brings the database to that schema or the newest, each migration and its record in one transaction."""
+    wanted = len(MIGRATIONS) if version is None else version
+    while version_of(connection) < wanted:
         connection.execute("BEGIN IMMEDIATE")
         try:
             _apply_next(connection)
@@ -109,11 +148,11 @@ def described(connection: Database) -> frozenset[Values]:
     return frozenset(connection.execute(sql).fetchall())
 
 
-def expected() -> frozenset[Values]:
-    """What a database of the newest schema says of its tables and indexes."""
+def expected(version: int) -> frozenset[Values]:
+    """What a database of that schema says of its tables and indexes."""
     fresh = cast(Database, apsw.Connection(":memory:"))
     try:
-        migrate(fresh)
+        migrate(fresh, version)
         return described(fresh)
     finally:
         fresh.close()

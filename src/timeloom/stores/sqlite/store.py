@@ -1,4 +1,4 @@
-"""The SQLite store: journal, reader, blobs and snapshots in one data folder of this machine."""
+"""The SQLite store: all of a place's conversations in one data folder of this machine."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,22 @@ import msgspec
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.clock import Clock, SystemClock, timestamp
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.leases import HOLDER_CHARS, Lease
+from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import Batch, is_light, make_batch, named_tenant
 from timeloom.stores.blob_folder import BlobFolder, Staging
 from timeloom.stores.disk import FILE_MODE, Disk
 from timeloom.stores.followers import Followers
+from timeloom.stores.giving_up import taken
+from timeloom.stores.holders import Holders
+from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.snapshot_folder import SnapshotFolder
-from timeloom.stores.sqlite import changes, schema
+from timeloom.stores.sqlite import changes, leases, schema
+from timeloom.stores.sqlite.books import SqliteBooks
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections, explained
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.poller import Poller
@@ -30,6 +38,7 @@ from timeloom.stores.sqlite.reading import read_entries
 from timeloom.stores.sqlite.search import read_ids, read_info, read_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
+from timeloom.stores.words import storable
 
 READERS: Final = 4
 """Threads that read. More help only where the disk is slow, and each holds a connection with its cache."""
@@ -43,13 +52,16 @@ T = TypeVar("T")
 class SqliteStore:
     """A `Store` in a folder. Several stores, also of several processes, may have the same folder open."""
 
-    def __init__(self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk) -> None:
+    def __init__(self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk, clock: Clock) -> None:
         self._data_dir = data_dir
         self._disk = disk
         self._blobs = BlobFolder(data_dir / "blobs", disk)
         self._snapshots = SnapshotFolder(data_dir / "snapshots")
         self._connections = Connections(data_dir / "journal.db", lock_wait_s, vfs)
         self._followers = Followers()
+        self._clock = clock
+        self._holders = Holders(data_dir / "holders", clock, RandomIds())
+        self._ledger = StoreLedger(SqliteBooks(self._holders, self._change, self._read))
         self._poller = Poller(self._connections, self._followers)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="timeloom-reader")
         self._writer: Writer | None = None
@@ -67,13 +79,15 @@ class SqliteStore:
         lock_wait_s: float = 10.0,
         vfs: str = "",
         disk: Disk | None = None,
+        clock: Clock | None = None,
     ) -> Self:
         """The store in that folder, which is made where `create` allows it.
 
         A damaged database opens too: what can be read is readable, and appends raise `StoreError`.
         """
         # SQLite is told to follow no link; one that leads to the folder as a whole is the owner's affair.
-        store = cls(await asyncio.to_thread(Path(data_dir).resolve), lock_wait_s, vfs, disk or Disk())
+        resolved = await asyncio.to_thread(Path(data_dir).resolve)
+        store = cls(resolved, lock_wait_s, vfs, disk or Disk(), clock or SystemClock())
         try:
             await asyncio.to_thread(store._start, create)
         except BaseException:
@@ -87,8 +101,28 @@ class SqliteStore:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    def ledger(self) -> Ledger:
+        """What the conversations of this folder may spend together, in whatever process they are held."""
+        return self._ledger
+
+    async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
+        held_by = storable(holder[:HOLDER_CHARS])
+
+        def change(connection: Database) -> Lease:
+            now = timestamp(self._clock.epoch_us())
+            return leases.acquire(connection, self._holders, conversation, held_by, now)
+
+        return await taken(self._change(conversation, change), self.release)
+
+    async def release(self, lease: Lease) -> None:
+        if self._closed:
+            # All its leases ended with it.
+            return
+        await self._change(lease.conversation, lambda connection: leases.release(connection, self._holders, lease))
+
     async def append(
-        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft]
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
         writer = self._writable(conversation)
         staging = Staging(self._blobs)
@@ -98,7 +132,7 @@ class SqliteStore:
             else:
                 batch = await self._in_thread(lambda: self._staged(conversation, expected_tail, drafts, staging))
             await writer.run(
-                lambda connection: changes.append(connection, self._blobs, batch, staging),
+                lambda connection: changes.append(connection, self._blobs, self._holders, batch, staging, lease),
                 lambda found: self._followers.wake((found.number,)),
                 asker=conversation,
             )
@@ -116,6 +150,7 @@ class SqliteStore:
         await writer.run(lambda connection: changes.delete(connection, conversation), note)
         await writer.run(lambda connection: changes.sweep(connection, self._blobs), lambda _: None)
         await self._in_thread(lambda: self._snapshots.forget(conversation))
+        self._ledger.wake()
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         def look(connection: Database) -> ConversationInfo:
@@ -232,6 +267,7 @@ class SqliteStore:
             self._disk.sync_folder(self._data_dir)
             if alone:
                 self._blobs.clear_incoming()
+                self._holders.clear()
             if connection.execute("SELECT 1 FROM doomed LIMIT 1").fetchone():
                 connection.execute("BEGIN IMMEDIATE")
                 changes.sweep(connection, self._blobs)
@@ -289,6 +325,7 @@ class SqliteStore:
         if self._writer:
             # Last, so that its connection is the one that empties the log into the database.
             self._writer.close()
+        self._holders.close()
         if self._presence is not None:
             os.close(self._presence)
 
@@ -333,6 +370,9 @@ class SqliteStore:
             return read_entries(connection, conversation, number, after, FOLLOW_PAGE, found.tail)
 
         return await self._read(look, conversation)
+
+    async def _change(self, conversation: ConversationId, change: Callable[[Database], T]) -> T:
+        return await self._writable(conversation).run(change, lambda _: None, asker=conversation)
 
     async def _read(self, look: Callable[[Database], T], conversation: ConversationId | None = None) -> T:
         def guarded() -> T:

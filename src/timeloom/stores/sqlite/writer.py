@@ -249,7 +249,7 @@ def _told(error: Exception) -> Exception:
         case CodedError():
             return error
         case OSError():
-            return StoreError("store_unwritable", f"the blob folder refused a write: {error.strerror}")
+            return StoreError("store_unwritable", f"the data folder refused a write: {error.strerror}")
         case _:
             return explained(error)
 

@@ -13,7 +13,7 @@ same place anew. With pytest:
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.testing.store_contract import follow, journal, keeping, payloads, reader
+from timeloom.testing.store_contract import follow, journal, keeping, leases, payloads, reader
 from timeloom.testing.store_contract.building import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
@@ -41,6 +41,12 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     follow.following_ends_when_the_store_closes,
     journal.a_deleted_conversation_is_gone_with_the_payloads_that_only_it_used,
     journal.a_deleted_name_can_be_used_again,
+    leases.a_conversation_has_one_holder_at_a_time,
+    leases.what_is_held_takes_appends_with_its_lease_only,
+    leases.a_lease_that_is_over_changes_nothing,
+    leases.a_lease_does_not_outlive_its_conversation,
+    leases.of_many_who_acquire_at_once_one_has_it,
+    leases.who_gives_up_while_acquiring_holds_nothing,
     keeping.the_newest_snapshot_of_a_version_comes_back,
     keeping.a_snapshot_ahead_of_the_tail_is_not_given,
     keeping.a_closed_store_says_so,
@@ -51,6 +57,8 @@ DURABLE_CONTRACT: Final[Sequence[Check]] = (
     keeping.everything_is_there_after_opening_again,
     keeping.two_stores_of_one_place_are_one,
     keeping.of_many_stores_that_append_at_one_tail_one_wins,
+    leases.closing_a_store_ends_its_leases,
+    leases.what_a_holder_left_behind_is_free_without_a_lease_too,
 )
 
 __all__ = ["DURABLE_CONTRACT", "STORE_CONTRACT", "Check", "Open"]

@@ -1,0 +1,154 @@
+"""Holders: who has a data folder open to write, each known by a file that it keeps locked for as long as it lives."""
+
+import contextlib
+import fcntl
+import os
+import re
+import socket
+import sys
+import threading
+import weakref
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from timeloom.ports.clock import Clock, timestamp
+from timeloom.ports.ids import Ids
+from timeloom.stores.disk import FILE_MODE, FOLDER_MODE
+
+_NAME: Final = re.compile(r"[0-9a-f]{16}")
+_MAX_BYTES: Final = 4096
+
+
+class HolderInfo(msgspec.Struct, frozen=True):
+    """What a holder's file says of it."""
+
+    pid: int
+    host: str
+    program: str
+    opened: str
+
+
+class Holders:
+    """This opening of the folder as a holder, and what can be known of the others.
+
+    The system lets go of a file's lock when its process ends, however it ends. So a holder whose file can be locked,
+    or is gone, is dead, and nobody has to wait for it.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, ids: Ids) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._ids = ids
+        self._making = threading.Lock()
+        self._own = ""
+        self._descriptor: int | None = None
+
+    def own(self) -> str:
+        """The name of this holder; its file is made when it is first asked for."""
+        with self._making:
+            while not self._own:
+                self._own = self._made()
+            return self._own
+
+    def is_own(self, holder: str) -> bool:
+        """Whether that is this holder."""
+        return holder != "" and holder == self._own
+
+    def is_alive(self, holder: str) -> bool:
+        """Whether that holder may still be at work; what a dead one left is removed."""
+        if self.is_own(holder):
+            return True
+        if not _NAME.fullmatch(holder):
+            return False
+        try:
+            return self._is_locked(self._file(holder))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            # It is there and not ours to look at.
+            return True
+
+    def describe(self, holder: str) -> str:
+        """Who that is, for people."""
+        try:
+            with self._file(holder).open("rb") as file:
+                info = msgspec.json.decode(file.read(_MAX_BYTES), type=HolderInfo)
+        except (OSError, ValueError):
+            return "a process that does not say who it is"
+        return f"process {info.pid} on {info.host} ({info.program}, open since {info.opened})"
+
+    def clear(self) -> None:
+        """Removes what dead holders left."""
+        with contextlib.suppress(OSError):
+            for file in self._folder.glob("*.lock"):
+                self.is_alive(file.stem)
+
+    def close(self) -> None:
+        """Lets go of everything that this holder holds."""
+        with self._making:
+            if self._descriptor is not None:
+                with contextlib.suppress(OSError):
+                    self._file(self._own).unlink()
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def forget(self) -> None:
+        """Closes the file in a child that got it by a fork: otherwise the lock would outlive its process there."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _made(self) -> str:
+        """The name of a new file that is locked; empty where somebody took it for a dead one's just before that."""
+        name = f"{self._ids.bits() % 16**16:016x}"
+        file = self._file(name)
+        self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        except FileExistsError:
+            return ""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.stat().st_ino != os.fstat(descriptor).st_ino:
+                raise FileNotFoundError
+        except (BlockingIOError, FileNotFoundError):
+            os.close(descriptor)
+            return ""
+        os.write(descriptor, msgspec.json.encode(self._info()))
+        self._descriptor = descriptor
+        _ALL.add(self)
+        return name
+
+    def _info(self) -> HolderInfo:
+        started = Path(sys.argv[0] if sys.argv else "")
+        program = started.parent.name if started.name == "__main__.py" else started.name
+        return HolderInfo(os.getpid(), socket.gethostname(), program or "python", timestamp(self._clock.epoch_us()))
+
+    def _is_locked(self, file: Path) -> bool:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            # Shared, so that two who look at once do not take each other for the holder.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            file.unlink(missing_ok=True)
+            return False
+        finally:
+            os.close(descriptor)
+
+    def _file(self, holder: str) -> Path:
+        return self._folder / f"{holder}.lock"
+
+
+_ALL: Final[weakref.WeakSet[Holders]] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for each in list(_ALL):
+        each.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

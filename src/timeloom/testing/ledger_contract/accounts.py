@@ -1,0 +1,196 @@
+"""Checks of accounts: what is granted, settled and released, one after the other."""
+
+from timeloom.core.ids import ConversationId
+from timeloom.ports.ledger import MOST_AMOUNT, Amounts, BudgetSpentError, Cap, Most, scope
+from timeloom.testing.ledger_contract.building import CONVERSATION, TREE, USER, Open, call, opened, refused, tokens
+from timeloom.testing.store_contract.building import header
+
+
+async def a_reservation_is_granted_in_all_scopes_or_in_none(open_store: Open) -> None:
+    """One scope that refuses leaves no trace in the others."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        one = Most(rounds=1)
+        both = (Cap(scope=TREE, rounds=5), Cap(scope=USER, rounds=1))
+        first = await ledger.reserve(call("a", one, *both), 0)
+        assert (first.key, first.conversation, set(first.scopes)) == ("a", CONVERSATION, {TREE, USER})
+        error = await refused("budget_spent", ledger.reserve(call("b", one, *both), 0))
+        assert isinstance(error, BudgetSpentError)
+        assert (error.scope, error.measure, error.limit, error.used) == (USER, "rounds", 1, 1)
+        assert await ledger.unsettled(CONVERSATION) == (first,)
+        for n in range(4):
+            await ledger.reserve(call(f"tree {n}", one, both[0]), 0)
+        await refused("budget_spent", ledger.reserve(call("tree 5", one, both[0]), 0))
+
+
+async def what_is_settled_counts_once(open_store: Open) -> None:
+    """In all scopes, and however often it is settled."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        caps = (Cap(scope=TREE, tokens=100), Cap(scope=USER, cost_nano_usd=100))
+        reserved = await ledger.reserve(call("a", Most(rounds=1, tokens=50, cost_nano_usd=7), *caps), 0)
+        assert await ledger.spent(TREE) == Amounts()
+        actual = Amounts(rounds=1, tokens=30, cost_nano_usd=5)
+        for _ in range(2):
+            await ledger.settle(reserved, actual)
+        await ledger.release(reserved)
+        assert await ledger.spent(TREE) == await ledger.spent(USER) == actual
+        assert await ledger.unsettled(CONVERSATION) == ()
+        await ledger.settle(await ledger.reserve(call("b", tokens(70), *caps), 0), Amounts(tokens=70))
+        assert (await ledger.spent(TREE)).tokens == 100
+        await refused("budget_spent", ledger.reserve(call("c", tokens(1), *caps), 0))
+
+
+async def what_is_released_is_given_back(open_store: Open) -> None:
+    """And cannot be settled any more."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        most, cap = Most(rounds=1, tool_calls=2), Cap(scope=TREE, rounds=1, tool_calls=2)
+        for _ in range(2):
+            reserved = await ledger.reserve(call("a", most, cap), 0)
+            await refused("budget_spent", ledger.reserve(call("b", Most(tool_calls=1), cap), 0))
+            await ledger.release(reserved)
+            await ledger.settle(reserved, Amounts(rounds=1))
+        assert await ledger.spent(TREE) == Amounts()
+
+
+async def a_key_is_reserved_once(open_store: Open) -> None:
+    """The last who reserved it has it; it takes its place and no second one."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        cap, wide = Cap(scope=TREE, rounds=1, tokens=10), Cap(scope=USER, rounds=1)
+        old = await ledger.reserve(call("a", Most(rounds=1, tokens=None), cap, wide), 0)
+        new = await ledger.reserve(call("a", Most(rounds=1, tokens=9), cap), 0)
+        assert await ledger.unsettled(CONVERSATION) == (new,)
+        await ledger.settle(old, Amounts(rounds=1, tokens=9))
+        await ledger.release(old)
+        assert await ledger.spent(TREE) == Amounts()
+        await ledger.settle(new, Amounts(rounds=1, tokens=4))
+        assert await ledger.spent(TREE) == Amounts(rounds=1, tokens=4)
+        assert await ledger.spent(USER) == Amounts()
+
+
+async def a_scope_without_a_limit_is_counted(open_store: Open) -> None:
+    """And so is a call that nobody pays for, which costs nobody anything."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        cap = Cap(scope=TREE)
+        held = [await ledger.reserve(call(f"{n}", Most(rounds=1, tokens=None), cap), 0) for n in range(9)]
+        for each in held:
+            await ledger.settle(each, Amounts(rounds=1, tokens=3))
+        assert await ledger.spent(TREE) == Amounts(rounds=9, tokens=27)
+        assert await ledger.spent("tree:unheard\ud800of") == Amounts()
+
+
+async def the_first_call_of_a_scope_is_made_by_itself(open_store: Open) -> None:
+    """Only what one did cost tells whether what the others say can be believed."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        first = await ledger.reserve(call("a", tokens(1), tokens=1000), 0)
+        await refused("budget_busy", ledger.reserve(call("b", tokens(1), tokens=1000), 0))
+        await ledger.settle(first, Amounts())
+        for key in "bcd":
+            await ledger.reserve(call(key, tokens(1), tokens=1000), 0)
+
+
+async def calls_in_flight_fit_under_the_limit_together_or_there_is_one(open_store: Open) -> None:
+    """The ledger's second promise, step by step."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        await ledger.settle(await ledger.reserve(call("a", tokens(10), tokens=100), 0), Amounts(tokens=1))
+        held = [await ledger.reserve(call(key, tokens(33), tokens=100), 0) for key in "bcd"]
+        # 1 is spent and 99 are promised: there is room for nobody.
+        await refused("budget_busy", ledger.reserve(call("e", tokens(1), tokens=100), 0))
+        for each in held:
+            await ledger.settle(each, Amounts(tokens=32))
+        # 97 are spent. A call that may need more is made, but by itself, and it may overspend.
+        last = await ledger.reserve(call("e", tokens(50), tokens=100), 0)
+        await refused("budget_busy", ledger.reserve(call("f", tokens(1), tokens=100), 0))
+        await ledger.settle(last, Amounts(tokens=2))
+        await ledger.settle(await ledger.reserve(call("f", tokens(50), tokens=100), 0), Amounts(tokens=40))
+        assert (await ledger.spent(TREE)).tokens == 139
+        await refused("budget_spent", ledger.reserve(call("g", tokens(1), tokens=100), 0))
+
+
+async def the_largest_call_of_a_scope_counts_where_less_was_said(open_store: Open) -> None:
+    """Who said too little once is not believed twice."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        await ledger.settle(await ledger.reserve(call("a", tokens(1), tokens=100), 0), Amounts(tokens=40))
+        await ledger.reserve(call("b", tokens(1), tokens=100), 0)
+        await refused("budget_busy", ledger.reserve(call("c", tokens(1), tokens=100), 0))
+
+
+async def a_call_of_unknown_cost_is_made_by_itself(open_store: Open) -> None:
+    """Also where there is plenty, and also when it comes second."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        await ledger.settle(await ledger.reserve(call("a", tokens(1), tokens=10**9), 0), Amounts(tokens=1))
+        unknown = await ledger.reserve(call("b", tokens(None), tokens=10**9), 0)
+        await refused("budget_busy", ledger.reserve(call("c", tokens(1), tokens=10**9), 0))
+        await ledger.settle(unknown, Amounts(tokens=1))
+        await ledger.reserve(call("c", tokens(1), tokens=10**9), 0)
+        await refused("budget_busy", ledger.reserve(call("d", tokens(None), tokens=10**9), 0))
+
+
+async def a_call_is_held_up_only_by_what_it_takes(open_store: Open) -> None:
+    """A tool runs while tokens are spent, and money is no matter of who takes none."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        cap = Cap(scope=TREE, tokens=5, cost_nano_usd=5, rounds=1, tool_calls=9)
+        tool = await ledger.reserve(call("t", Most(tool_calls=1), cap), 0)
+        model = await ledger.reserve(call("m", Most(rounds=1, tokens=9, cost_nano_usd=None), cap), 0)
+        await ledger.reserve(call("u", Most(tool_calls=1), cap), 0)
+        await ledger.settle(model, Amounts(rounds=1, tokens=9, cost_nano_usd=9))
+        await refused("budget_spent", ledger.reserve(call("n", Most(tokens=1), cap), 0))
+        await refused("budget_spent", ledger.reserve(call("n", Most(cost_nano_usd=1), cap), 0))
+        await refused("budget_spent", ledger.reserve(call("n", Most(rounds=1), cap), 0))
+        await ledger.settle(tool, Amounts(tool_calls=1))
+        await ledger.reserve(call("v", Most(tool_calls=7), cap), 0)
+
+
+async def rounds_and_tool_calls_are_never_overspent(open_store: Open) -> None:
+    """What is known beforehand and promised is as good as spent."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        cap = Cap(scope=TREE, rounds=3, tool_calls=2)
+        for key in "abc":
+            await ledger.reserve(call(key, Most(rounds=1), cap), 0)
+        await refused("budget_spent", ledger.reserve(call("d", Most(rounds=1), cap), 600))
+        await refused("budget_spent", ledger.reserve(call("d", Most(tool_calls=3), cap), 600))
+        await ledger.reserve(call("d", Most(tool_calls=2), cap), 0)
+        # Who takes nothing needs nothing.
+        await ledger.reserve(call("e", Most(), Cap(scope=USER, rounds=0, tokens=0), cap), 0)
+
+
+async def sums_stop_where_numbers_end(open_store: Open) -> None:
+    """Providers can report anything."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        for key in "abc":
+            await ledger.settle(await ledger.reserve(call(key, tokens(1)), 0), Amounts(tokens=MOST_AMOUNT))
+        assert (await ledger.spent(TREE)).tokens == MOST_AMOUNT
+
+
+async def a_deleted_conversation_leaves_only_what_others_share(open_store: Open) -> None:
+    """What it might have spent is charged to them, because nobody can settle it any more."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        other = ConversationId(f"{CONVERSATION}0")
+        for name in (CONVERSATION, other):
+            await store.append(name, 0, [header()])
+            own = (scope("conversation", name), scope("turn", name, "turn_1"), scope("turn", name, "turn_2"))
+            caps = [Cap(scope=each) for each in (*own, TREE)]
+            settled = await ledger.reserve(call(f"{name}/1", tokens(9), *caps, conversation=name), 0)
+            await ledger.settle(settled, Amounts(tokens=5))
+            most = Most(rounds=1, tokens=9, cost_nano_usd=None, tool_calls=1)
+            await ledger.reserve(call(f"{name}/2", most, *caps, conversation=name), 0)
+        await store.delete(CONVERSATION)
+        assert await ledger.unsettled(CONVERSATION) == ()
+        assert len(await ledger.unsettled(other)) == 1
+        assert await ledger.spent(TREE) == Amounts(rounds=1, tokens=19, tool_calls=1)
+        for turn in ("turn_1", "turn_2"):
+            assert await ledger.spent(scope("turn", CONVERSATION, turn)) == Amounts()
+            assert (await ledger.spent(scope("turn", other, turn))).tokens == 5
+        assert await ledger.spent(scope("conversation", CONVERSATION)) == Amounts()
+        assert (await ledger.spent(scope("conversation", other))).tokens == 5

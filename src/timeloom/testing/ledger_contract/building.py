@@ -1,0 +1,25 @@
+"""What the checks of the ledger are built from: scopes, reservations, an error that must come."""
+
+from typing import Final
+
+from timeloom.core.ids import ConversationId
+from timeloom.ports.ledger import Cap, Most, Reservation, scope
+from timeloom.testing.store_contract.building import CONVERSATION, Open, opened, refused
+
+TREE: Final = scope("tree", CONVERSATION)
+USER: Final = scope("user", "tenant", "Ünï/code")
+
+
+def call(
+    key: str, most: Most, *caps: Cap, conversation: ConversationId = CONVERSATION, tokens: int | None = None
+) -> Reservation:
+    """A call of that cost, paid by these scopes; without any, by a tree that may spend so many tokens."""
+    return Reservation(key=key, conversation=conversation, most=most, caps=caps or (Cap(scope=TREE, tokens=tokens),))
+
+
+def tokens(number: int | None) -> Most:
+    """A call that takes tokens and nothing else."""
+    return Most(tokens=number)
+
+
+__all__ = ["CONVERSATION", "TREE", "USER", "Open", "call", "opened", "refused", "tokens"]

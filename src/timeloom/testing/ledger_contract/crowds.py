@@ -1,0 +1,130 @@
+"""Checks of crowds: many who spend at once, who wait and who give up."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from timeloom.core.ids import ConversationId
+from timeloom.ports.ledger import Amounts, BudgetSpentError, Cap, Ledger, Most, Reservation, scope
+from timeloom.testing.ledger_contract.building import TREE, Open, call, opened, refused, tokens
+from timeloom.testing.store_contract.building import WAIT_S
+
+CROWD: Final = 100
+LIMIT: Final = 20_000
+LARGEST: Final = 1_000
+
+
+async def who_waits_is_let_through_when_another_settles(open_store: Open) -> None:
+    """Also when it releases."""
+    async with opened(open_store) as store, asyncio.timeout(WAIT_S):
+        ledger = store.ledger
+        first = await ledger.reserve(call("a", tokens(50), tokens=100), 0)
+        waiting = asyncio.create_task(ledger.reserve(call("b", tokens(50), tokens=100)))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        await ledger.settle(first, Amounts(tokens=50))
+        second = await waiting
+        third = asyncio.create_task(ledger.reserve(call("c", tokens(50), tokens=100)))
+        await asyncio.sleep(0.01)
+        await ledger.release(second)
+        await ledger.settle(await third, Amounts(tokens=50))
+
+
+async def who_waits_too_long_is_told_why(open_store: Open) -> None:
+    """And who waits for what is spent meanwhile learns that."""
+    async with opened(open_store) as store, asyncio.timeout(WAIT_S):
+        ledger = store.ledger
+        first = await ledger.reserve(call("a", tokens(50), tokens=100), 0)
+        error = await refused("budget_busy", ledger.reserve(call("b", tokens(50), tokens=100), 0.02))
+        assert TREE in str(error)
+        waiting = asyncio.create_task(ledger.reserve(call("b", tokens(50), tokens=100)))
+        await asyncio.sleep(0.01)
+        await ledger.settle(first, Amounts(tokens=100))
+        await refused("budget_spent", waiting)
+
+
+async def who_gives_up_holds_nothing(open_store: Open) -> None:
+    """A cancelled caller cannot release what it never saw."""
+    async with opened(open_store) as store, asyncio.timeout(WAIT_S):
+        ledger = store.ledger
+        for steps in range(6):
+            task = asyncio.create_task(ledger.reserve(call("a", tokens(None), tokens=100)))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ledger.release(await task)
+            await ledger.release(await ledger.reserve(call("b", tokens(None), tokens=100)))
+
+
+async def a_hundred_conversations_of_a_tree_overspend_by_less_than_one_call(open_store: Open) -> None:
+    """The ledger's second promise, for calls that cost what they said or less, in tokens and in money."""
+
+    def cost(number: int) -> int:
+        return number * 7919 % LARGEST + 1
+
+    async with opened(open_store) as store:
+        spent, largest = await spend_all(store.ledger, cost, lambda _: LARGEST)
+        assert LIMIT <= spent < LIMIT + largest
+        total = await store.ledger.spent(TREE)
+        assert (total.tokens, total.cost_nano_usd) == (spent, spent * 3)
+
+
+async def calls_that_cost_more_than_they_said_overspend_by_less_than_one_call_where_they_cost_alike(
+    open_store: Open,
+) -> None:
+    """Because the first is made by itself, and the largest so far counts."""
+    async with opened(open_store) as store:
+        spent, largest = await spend_all(store.ledger, lambda _: LARGEST, lambda _: 1)
+        assert LIMIT <= spent < LIMIT + largest
+
+
+async def a_hundred_conversations_spend_no_more_tool_calls_than_there_are(open_store: Open) -> None:
+    """What is known beforehand is never overspent."""
+    async with opened(open_store) as store, asyncio.timeout(WAIT_S):
+        cap = Cap(scope=TREE, tool_calls=CROWD // 2)
+
+        async def use(number: int) -> bool:
+            name = ConversationId(f"conv_{number}")
+            reservation = call(f"{name}/1", Most(tool_calls=1), cap, conversation=name)
+            try:
+                reserved = await store.ledger.reserve(reservation)
+            except BudgetSpentError:
+                return False
+            await store.ledger.settle(reserved, Amounts(tool_calls=1))
+            return True
+
+        used = await asyncio.gather(*(use(number) for number in range(CROWD)))
+        assert sum(used) == CROWD // 2 == (await store.ledger.spent(TREE)).tool_calls
+
+
+async def spend_all(ledger: Ledger, cost: Callable[[int], int], most: Callable[[int], int]) -> tuple[int, int]:
+    """Lets a hundred conversations make calls until the budget is spent; what they cost, and the dearest."""
+    costs: list[int] = []
+
+    async def converse(conversation: int) -> None:
+        name = ConversationId(f"conv_{conversation}")
+        for turn in range(LIMIT):
+            number = turn * CROWD + conversation
+            try:
+                reserved = await ledger.reserve(_call(name, turn, most(number)))
+            except BudgetSpentError:
+                return
+            # The call itself; some take longer than others.
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            costs.append(cost(number))
+            await ledger.settle(reserved, Amounts(tokens=costs[-1], cost_nano_usd=costs[-1] * 3))
+
+    async with asyncio.timeout(2 * WAIT_S):
+        await asyncio.gather(*(converse(number) for number in range(CROWD)))
+    return sum(costs), max(costs)
+
+
+def _call(name: ConversationId, turn: int, most: int) -> Reservation:
+    caps = (
+        Cap(scope=TREE, tokens=LIMIT, cost_nano_usd=LIMIT * 4),
+        Cap(scope=scope("conversation", name)),
+    )
+    return call(f"{name}/{turn}", Most(tokens=most, cost_nano_usd=most * 3), *caps, conversation=name)

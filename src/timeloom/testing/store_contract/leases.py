@@ -1,0 +1,136 @@
+"""Checks of leases: one holder at a time, and nothing from one that was."""
+
+import asyncio
+import contextlib
+
+from timeloom.core.ids import ConversationId
+from timeloom.ports.leases import HeldError, Lease
+from timeloom.testing.store_contract.building import CONVERSATION, Open, header, opened, refused, thought
+
+
+async def a_conversation_has_one_holder_at_a_time(open_store: Open) -> None:
+    """Who comes second is told who holds it; after a release it is free."""
+    async with opened(open_store) as store:
+        await refused("conversation_unknown", store.acquire(CONVERSATION, "nobody"))
+        await store.append(CONVERSATION, 0, [header()])
+        await store.append(ConversationId("conv_b"), 0, [header()])
+        first = await store.acquire(CONVERSATION, "the first\ud800" + "x" * 1000)
+        assert first.conversation == CONVERSATION
+        error = await refused("conversation_held", store.acquire(CONVERSATION, "the second"))
+        assert isinstance(error, HeldError)
+        assert "the first" in str(error) and error.since in str(error)
+        assert len(str(error)) < 600
+        await store.acquire(ConversationId("conv_b"), "the second")
+        await store.release(first)
+        second = await store.acquire(CONVERSATION, "the second")
+        assert second.epoch > first.epoch
+
+
+async def what_is_held_takes_appends_with_its_lease_only(open_store: Open) -> None:
+    """The journal's seventh promise; the list shows nothing of leases."""
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header()])
+        lease = await store.acquire(CONVERSATION, "holder")
+        await refused("conversation_held", store.append(CONVERSATION, 1, [thought("without")]))
+        other = Lease(CONVERSATION, lease.epoch + 1, "holder")
+        await refused("lease_lost", store.append(CONVERSATION, 1, [thought("with another")], other))
+        before = await store.info(CONVERSATION)
+        assert [entry.seq for entry in await store.append(CONVERSATION, 1, [thought("with it")], lease)] == [2]
+        await refused("conflict", store.append(CONVERSATION, 1, [thought("at a wrong tail")], lease))
+        await store.release(lease)
+        await refused("lease_lost", store.append(CONVERSATION, 2, [thought("after its release")], lease))
+        assert [entry.seq for entry in await store.append(CONVERSATION, 2, [thought("free again")])] == [3]
+        assert len(await store.load(CONVERSATION)) == 3
+        assert (await store.info(CONVERSATION)).started_ts == before.started_ts
+        assert (await store.verify()).findings == ()
+
+
+async def a_lease_that_is_over_changes_nothing(open_store: Open) -> None:
+    """Neither by an append nor by a release, whoever holds the conversation now."""
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header()])
+        old = await store.acquire(CONVERSATION, "old")
+        await store.release(old)
+        new = await store.acquire(CONVERSATION, "new")
+        await refused("lease_lost", store.append(CONVERSATION, 1, [thought("x")], old))
+        await store.release(old)
+        await refused("conversation_held", store.acquire(CONVERSATION, "third"))
+        await store.append(CONVERSATION, 1, [thought("y")], new)
+        await store.release(new)
+        await store.release(new)
+
+
+async def a_lease_does_not_outlive_its_conversation(open_store: Open) -> None:
+    """Nor does it open one that was begun under the same name."""
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header()])
+        old = await store.acquire(CONVERSATION, "old")
+        await store.delete(CONVERSATION)
+        await refused("lease_lost", store.append(CONVERSATION, 0, [header()], old))
+        await refused("lease_lost", store.append(CONVERSATION, 1, [thought("late")], old))
+        await store.release(old)
+        await store.append(CONVERSATION, 0, [header()])
+        await refused("lease_lost", store.append(CONVERSATION, 1, [thought("late")], old))
+        new = await store.acquire(CONVERSATION, "new")
+        assert new.epoch > old.epoch
+        await refused("lease_lost", store.append(CONVERSATION, 1, [thought("late")], old))
+        await store.append(CONVERSATION, 1, [thought("on")], new)
+
+
+async def of_many_who_acquire_at_once_one_has_it(open_store: Open) -> None:
+    """Again and again, and each with a new epoch."""
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header()])
+        epochs: list[int] = []
+        for _ in range(5):
+            racers = (store.acquire(CONVERSATION, f"{racer}") for racer in range(12))
+            outcomes = await asyncio.gather(*racers, return_exceptions=True)
+            (lease,) = [outcome for outcome in outcomes if isinstance(outcome, Lease)]
+            assert sum(isinstance(outcome, HeldError) for outcome in outcomes) == 11
+            epochs.append(lease.epoch)
+            await store.release(lease)
+        assert epochs == sorted(set(epochs))
+
+
+async def who_gives_up_while_acquiring_holds_nothing(open_store: Open) -> None:
+    """A cancelled caller cannot release what it never saw."""
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header()])
+        for steps in range(6):
+            task = asyncio.create_task(store.acquire(CONVERSATION, "cancelled"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await store.release(await task)
+            await store.release(await store.acquire(CONVERSATION, "next"))
+
+
+async def closing_a_store_ends_its_leases(open_store: Open) -> None:
+    """At once and without a release, for another store of the place."""
+    async with opened(open_store) as other:
+        first = await open_store()
+        await first.append(CONVERSATION, 0, [header()])
+        lease = await first.acquire(CONVERSATION, "first")
+        error = await refused("conversation_held", other.acquire(CONVERSATION, "other"))
+        assert "first" in str(error) and "process" in str(error)
+        await refused("conversation_held", other.append(CONVERSATION, 1, [thought("without")]))
+        await refused("lease_lost", other.append(CONVERSATION, 1, [thought("with another's")], lease))
+        await other.release(lease)
+        await refused("conversation_held", other.acquire(CONVERSATION, "other"))
+        await first.close()
+        await first.release(lease)
+        taken = await other.acquire(CONVERSATION, "other")
+        assert taken.epoch > lease.epoch
+        await other.append(CONVERSATION, 1, [thought("on")], taken)
+
+
+async def what_a_holder_left_behind_is_free_without_a_lease_too(open_store: Open) -> None:
+    """An append without a lease ends that of one who is gone for good."""
+    async with opened(open_store) as other:
+        first = await open_store()
+        await first.append(CONVERSATION, 0, [header()])
+        lease = await first.acquire(CONVERSATION, "first")
+        await first.close()
+        await other.append(CONVERSATION, 1, [thought("without")])
+        assert (await other.acquire(CONVERSATION, "other")).epoch > lease.epoch + 1

@@ -1,0 +1,85 @@
+"""A program to be killed: some conversations of one tree that spend from one budget until nothing is left."""
+
+import asyncio
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Final
+
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import NO_TURN, Draft
+from timeloom.ports.ledger import Amounts, BudgetSpentError, Cap, Most, Reservation, scope
+from timeloom.ports.reader import ConversationUnknownError
+from timeloom.stores.sqlite import SqliteStore
+
+TREE: Final = scope("tree", "conv_root")
+LIMIT: Final = 60_000
+LARGEST: Final = 1_000
+CONVERSATIONS: Final = 25
+
+Effects = dict[str, int]
+"""What each call did cost in the world outside, by its key: what a provider would put on its bill."""
+
+
+def read_effects(file: Path) -> Effects:
+    """The bill so far; the order of its lines is the order of the calls."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    effects = {key: int(cost) for key, cost in (line.split(" ") for line in lines)}
+    assert len(effects) == len(lines), "a call was made twice"
+    return effects
+
+
+async def main(folder: str, process: int, seed: int) -> None:
+    """Prints when it is ready and when it is done."""
+    chance = random.Random(seed)
+    bill = Path(folder) / "bill"
+    names = [ConversationId(f"conv_{process}_{n}") for n in range(CONVERSATIONS)]
+    async with await SqliteStore.open(Path(folder) / "data", lock_wait_s=60) as store:
+        print("ready", flush=True)
+        await asyncio.gather(*(converse(store, name, bill, chance) for name in names))
+    print("done", flush=True)
+
+
+async def converse(store: SqliteStore, name: ConversationId, bill: Path, chance: random.Random) -> None:
+    """Takes the conversation over, settles what was left open, and spends."""
+    header = ConversationStarted(tenant="t", project="p", user="u", parent=ConversationId("conv_root"))
+    try:
+        await store.info(name)
+    except ConversationUnknownError:
+        await store.append(name, 0, [Draft(NO_TURN, "2026-02-09T02:14:32.676425Z", header)])
+    await store.acquire(name, "spender")
+    effects = read_effects(bill)
+    for left in await store.ledger.unsettled(name):
+        if left.key in effects:
+            await store.ledger.settle(left, Amounts(tokens=effects[left.key]))
+        else:
+            await store.ledger.release(left)
+    calls = sum(key.startswith(f"{name}/") for key in effects)
+    while True:
+        key = f"{name}/{calls}"
+        most, cap = Most(tokens=LARGEST), Cap(scope=TREE, tokens=LIMIT)
+        try:
+            reserved = await store.ledger.reserve(
+                Reservation(key=key, conversation=name, most=most, caps=(cap,)), wait_s=120
+            )
+        except BudgetSpentError:
+            return
+        await asyncio.sleep(chance.random() / 500)
+        cost = chance.randint(1, LARGEST)
+        charge(bill, key, cost)
+        calls += 1
+        await asyncio.sleep(chance.random() / 500)
+        await store.ledger.settle(reserved, Amounts(tokens=cost))
+
+
+def charge(bill: Path, key: str, cost: int) -> None:
+    """One write, which no kill can tear."""
+    descriptor = os.open(bill, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, f"{key} {cost}\n".encode())
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
