@@ -1,0 +1,134 @@
+"""Options that come from the table of settings, and the settings that a command runs with."""
+
+import functools
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from timeloom.config.errors import ConfigError
+from timeloom.config.load import gather, load, load_data_dir
+from timeloom.config.resolve import Loaded, unknown_variables
+from timeloom.config.table import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
+from timeloom.config.values import choices
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OPTION_KEYS: Final = tuple(row.key for row in ROWS if row.about.option)
+"""The settings that have an option."""
+
+_OPTIONS: Final = "timeloom.options"
+_CONFIG: Final = "timeloom.config"
+
+
+class SettingOption(click.Option):
+    """An option of a setting: its help names the variables, and reading them is left to the table."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        return None
+
+
+def with_settings(*keys: str) -> Callable[[Callable[Concatenate[Loaded, P], R]], Callable[P, R]]:
+    """Gives a command the options of these settings and of the file, and all settings as its first argument."""
+
+    def decorate(run: Callable[Concatenate[Loaded, P], R]) -> Callable[P, R]:
+        @functools.wraps(run)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return run(_loaded(click.get_current_context()), *args, **kwargs)
+
+        decorated: Callable[P, R] = _config_option(call)
+        for key in reversed(keys):
+            decorated = _setting_option(BY_KEY[key], _remember(key))(decorated)
+        return decorated
+
+    return decorate
+
+
+def data_dir_option(run: Callable[P, R]) -> Callable[P, R]:
+    """Gives a command the options of the data folder and of the file, and the folder as `data_dir`."""
+    return _setting_option(BY_KEY["data_dir"], _data_dir, expose_value=True)(_config_option(run))
+
+
+def _setting_option(
+    row: Row, callback: Callable[[click.Context, click.Parameter, str], object], *, expose_value: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    said = str(row.default) if row.default else None
+    return click.option(
+        row.about.option,
+        cls=SettingOption,
+        type=click.Path() if row.about.metavar in ("FOLDER", "FILE") else str,
+        metavar=row.about.metavar or f"[{'|'.join(choices(row))}]",
+        default=said,
+        show_default=said is not None,
+        envvar=row.variables,
+        show_envvar=True,
+        callback=callback,
+        expose_value=expose_value,
+        help=row.about.doc.replace("`", ""),
+    )
+
+
+def _config_option(run: Callable[P, R]) -> Callable[P, R]:
+    def remember(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+        context.meta[_CONFIG] = value
+
+    return click.option(
+        CONFIG_OPTION,
+        cls=SettingOption,
+        type=click.Path(),
+        metavar="FILE",
+        envvar=CONFIG_VARIABLE,
+        show_envvar=True,
+        # Before the options that are read together with it.
+        is_eager=True,
+        callback=remember,
+        expose_value=False,
+        help=f"Settings for all that is not said otherwise; without it, {CONFIG_NAME} in this folder, if there is one.",
+    )(run)
+
+
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, str], None]:
+    def remember(context: click.Context, parameter: click.Parameter, value: str) -> None:
+        if _is_typed(context, parameter):
+            context.meta.setdefault(_OPTIONS, {})[key] = value
+
+    return remember
+
+
+def _data_dir(context: click.Context, parameter: click.Parameter, value: str) -> Path:
+    if context.resilient_parsing:  # a shell wants completions, and no opinion on settings
+        return Path(value)
+    with _usage_errors():
+        sources = gather({"data_dir": value} if _is_typed(context, parameter) else {}, context.meta[_CONFIG])
+        data_dir = load_data_dir(sources)
+    _warn(unknown_variables(sources.environ))
+    return data_dir
+
+
+def _loaded(context: click.Context) -> Loaded:
+    with _usage_errors():
+        loaded = load(gather(context.meta.get(_OPTIONS, {}), context.meta[_CONFIG]))
+    _warn(loaded.warnings)
+    return loaded
+
+
+def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
+    return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+
+
+@contextmanager
+def _usage_errors() -> Generator[None]:
+    """A setting that cannot be taken is an error of usage, wherever it is said: nothing was begun."""
+    try:
+        yield
+    except ConfigError as error:
+        raise click.UsageError(f"{error} [{error.code}]") from error
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        click.echo(f"warning: {sentence}", err=True)

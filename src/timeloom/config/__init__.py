@@ -1,0 +1,1 @@
+"""Settings: one typed table, filled from the command line, variables, a file and defaults."""

@@ -1,0 +1,72 @@
+"""Loading: the settings of this process, from its command line, its variables and its file."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from timeloom.config.errors import ConfigError
+from timeloom.config.resolve import LEVELS, Loaded, Sources, find, resolve
+from timeloom.config.table import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, assembled
+from timeloom.config.toml_file import ConfigFile, read_config, read_text
+
+MAX_INSTRUCTIONS_BYTES: Final = 256 * 1024
+"""Largest file of instructions. They are sent with every request; a larger one is a mistake that costs money."""
+
+
+def gather(
+    command_line: Mapping[str, str],
+    config: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Sources:
+    """All that is said; the file is `config`, else the one that TIMELOOM_CONFIG names, else the folder's own."""
+    environ = os.environ if environ is None else environ
+    return Sources(command_line=command_line, environ=environ, file=_file(config, environ, folder or Path()))
+
+
+def load(sources: Sources) -> Loaded:
+    """The settings that count, with the text of `instructions_file` as the instructions."""
+    loaded = resolve(sources)
+    settings, origins = loaded.settings, loaded.origins
+    path = settings.instructions_file
+    if path is None:
+        return loaded
+    text, file = origins["instructions"], origins["instructions_file"]
+    if settings.instructions and text.level == file.level:
+        both = f"{text.place} and {file.place} both say what the assistant is told; leave one out"
+        raise ConfigError("setting_invalid", both)
+    if LEVELS.index(text.level) > LEVELS.index(file.level):
+        return loaded
+    instructions = read_text(path, MAX_INSTRUCTIONS_BYTES)
+    return msgspec.structs.replace(
+        loaded,
+        settings=msgspec.structs.replace(settings, instructions=instructions),
+        origins={**origins, "instructions": file},
+    )
+
+
+def load_data_dir(sources: Sources) -> Path:
+    """The folder with the conversations, whatever the other settings are."""
+    return assembled({"data_dir": find(BY_KEY["data_dir"], sources).value}).data_dir
+
+
+def _file(config: str | None, environ: Mapping[str, str], folder: Path) -> ConfigFile | None:
+    named = environ.get(CONFIG_VARIABLE) or None if config is None else config
+    if named is None:
+        found = folder / CONFIG_NAME
+        return read_config(found, named=False) if _exists(found) else None
+    if not named or "\0" in named:
+        raise ConfigError("config_unreadable", f"{CONFIG_OPTION} or {CONFIG_VARIABLE} names no file")
+    return read_config(folder / named, named=True)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        # Somebody meant it to be there, and reading it will say what is wrong.
+        return True

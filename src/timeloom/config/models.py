@@ -1,0 +1,26 @@
+"""Settings of models: what the settings say about the model of a name."""
+
+from timeloom.config.settings import Settings
+from timeloom.providers.settings import ModelSettings, Timeouts
+
+
+def model_settings(settings: Settings, name: str) -> ModelSettings:
+    """How the model of this name is opened."""
+    match name.partition(":")[0]:
+        case "anthropic":
+            key, base_url = settings.anthropic.api_key, settings.anthropic.base_url
+        case "openai":
+            key, base_url = settings.openai.api_key, settings.openai.base_url
+        case _:
+            key = base_url = ""
+    return ModelSettings(
+        key=key or None,
+        base_url=base_url or None,
+        window_tokens=settings.models.window_tokens or None,
+        timeouts=Timeouts(
+            connect_s=settings.timeouts.connect_s,
+            first_byte_s=settings.timeouts.first_byte_s,
+            between_bytes_s=settings.timeouts.between_bytes_s,
+        ),
+        prices=settings.prices,
+    )

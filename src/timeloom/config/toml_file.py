@@ -1,0 +1,140 @@
+"""The file of settings: TOML in which every key is a setting and every value has its type."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.config.errors import ConfigError
+from timeloom.config.table import CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
+from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
+from timeloom.config.values import from_value
+
+MAX_BYTES: Final = 256 * 1024
+"""Largest file. A smaller limit cuts off long tables of prices; a larger one lets a wrong file be read for seconds."""
+
+_SHOWN_CHARS: Final = 80
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+_BY_PATH: Final[Mapping[KeyPath, Row]] = {tuple(key.split(".")): row for row in ROWS for key in row.keys}
+_GROUPS: Final = frozenset(path[:end] for path in _BY_PATH for end in range(1, len(path)))
+
+Place = Callable[[KeyPath], str]
+"""The file and the line of a key."""
+
+
+class FileValue(msgspec.Struct, frozen=True):
+    """A value in the file, and the place that says it."""
+
+    value: object
+    place: str
+
+
+class ConfigFile(msgspec.Struct, frozen=True):
+    """What the file sets, by the keys of the table."""
+
+    values: Mapping[str, FileValue]
+
+
+def read_config(path: Path, *, named: bool) -> ConfigFile:
+    """What the file says; paths in it are relative to its folder. `named` is whether somebody asked for this file."""
+    text = read_text(path, MAX_BYTES, regular=not named)
+    return parse_config(text, path.name, path.parent, named=named)
+
+
+def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
+    """The text of a file that is not too large, without a byte order mark; `regular` lets no pipe or device pass."""
+    try:
+        if regular and not path.is_file():
+            raise ConfigError("config_unreadable", f"{path.name} is no file")
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise ConfigError("config_unreadable", f"{path.name} cannot be read: {error.strerror}") from error
+    if len(data) > max_bytes:
+        raise ConfigError("config_unreadable", f"{path.name} is larger than {max_bytes} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError("config_unreadable", f"{path.name}, line {line}: the bytes are not UTF-8") from error
+
+
+def parse_config(text: str, name: str, folder: Path, *, named: bool) -> ConfigFile:
+    """What this text of a file sets; `name` and `folder` are the file's."""
+    text = text.replace("\r\n", "\n")
+    document = _parsed(text, name)
+    lines = key_lines(text)
+
+    def place(path: KeyPath) -> str:
+        return f"{name}, line {line_of(lines, path)}"
+
+    values: dict[str, FileValue] = {}
+    for path, said in _flat(document, (), place):
+        row, here = _BY_PATH[path], f"{_written(path)} in {place(path)}"
+        _check_allowed(row, here, named=named)
+        if row.key in values:
+            raise ConfigError("setting_invalid", f"{here} says again what {values[row.key].place} says; leave one out")
+        value = from_value(row, said, here)
+        values[row.key] = FileValue(folder / value if isinstance(value, Path) else value, here)
+    return ConfigFile(values)
+
+
+def _parsed(text: str, name: str) -> dict[str, object]:
+    try:
+        for _ in statements(text):
+            pass
+        # With its last line ended, the parser says where instead of "at end of document".
+        return tomllib.loads(text + "\n")
+    except TooManyDotsError as error:
+        raise ConfigError("config_unreadable", f"{name}, line {error.line}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError("config_unreadable", f"{name}: values nest too deeply") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError("config_unreadable", f"{name} is not TOML: {error}") from error
+    except ValueError as error:
+        # The interpreter's own limit, whose message is for programmers.
+        raise ConfigError("config_unreadable", f"{name}: a number has too many digits") from error
+
+
+def _flat(table: Mapping[str, object], above: KeyPath, place: Place) -> Iterator[tuple[KeyPath, object]]:
+    for part, value in table.items():
+        path = (*above, part)
+        if path in _BY_PATH:
+            yield path, value
+        elif path not in _GROUPS:
+            raise ConfigError("setting_unknown", f"{place(path)}: {_unknown(path)}")
+        elif isinstance(value, dict):
+            yield from _flat(cast("dict[str, object]", value), path, place)
+        else:
+            inside = ", ".join(f"`{_written(known)}`" for known in _BY_PATH if known[: len(path)] == path)
+            raise ConfigError(
+                "setting_invalid", f"{place(path)}: `{_written(path)}` takes no value of its own; it has {inside}"
+            )
+
+
+def _check_allowed(row: Row, here: str, *, named: bool) -> None:
+    variable = row.variables[-1]
+    if row.about.secret:
+        why = f"stands in a file, which is easily shared; set the variable {variable} instead"
+        raise ConfigError("setting_invalid", f"{here} {why}")
+    if row.about.directs_key and not named:
+        why = "decides where your key is sent, and nobody has named this file"
+        mend = f"name it with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
+        raise ConfigError("setting_invalid", f"{here} {why}; {mend}")
+
+
+def _unknown(path: KeyPath) -> str:
+    key = _written(path)
+    near = difflib.get_close_matches(key, [".".join(known) for known in (*_BY_PATH, *sorted(_GROUPS))], 1)
+    hint = f"did you mean `{near[0]}`?" if near else "`timeloom settings` lists those there are"
+    return f"there is no setting `{key}`; {hint}"
+
+
+def _written(path: KeyPath) -> str:
+    key = ".".join(part if _BARE.fullmatch(part) else ascii(part) for part in path)
+    return key if len(key) <= _SHOWN_CHARS else f"{key[:_SHOWN_CHARS]}…"
