@@ -1,0 +1,370 @@
+"""Replaying a log: the request of every model call made again from the log, and held against the hash it recorded."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Hidden, ModelAnswered, ModelCalled, Pruned, RangeSummary, Unknown, Usage
+from timeloom.core.blocks.round import CallPurpose
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.paths import RoundTextPath
+from timeloom.core.payload import BlobRef, Text
+from timeloom.core.policy.caching import cache_points
+from timeloom.core.render.entry_text import needed_payloads
+from timeloom.core.render.fence import one_line
+from timeloom.core.render.prompt import RENDERING, PromptView, needed_seqs
+from timeloom.core.render.segments import RenderedSegment, as_text
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.store import Finding, Store
+from timeloom.runtime.prompting import request_sha256
+
+PAGE: Final = 500
+"""Entries held at once; smaller pays more trips, larger more memory."""
+
+Verdict = Literal["same", "differs", "unchecked"]
+"""Whether a request made again has the recorded hash; `unchecked` where something it needs is missing or unknown."""
+
+
+_OWN: Final = "its own system text, tail or hash was changed"
+
+
+class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
+    """A model call of the log, what is known of its end, and whether its request can be made again byte for byte."""
+
+    conversation: ConversationId
+    seq: int
+    path: str
+    turn_id: TurnId
+    round: int
+    attempt: int
+    purpose: CallPurpose
+    model: str
+    stored_sha256: str
+    rebuilt_sha256: str
+    verdict: Verdict
+    ended: str = ""
+    """The error or else the stop reason; empty where the log does not say how the call ended."""
+    usage: Usage = Usage()
+
+
+class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prompt"):
+    """The request of one call as it was sent, and the entries that its segments were made from."""
+
+    call: ReplayedCall
+    system: str
+    segments: tuple[RenderedSegment, ...]
+    tail: str
+    seqs: tuple[int, ...]
+
+    def as_text(self) -> str:
+        """The whole request for a reader: system text, segments and tail, with a line at each cache point."""
+        decision = self.call.purpose == "decision"
+        system = RenderedSegment(self.system.rstrip("\n") + "\n\n", cache_point=decision)
+        return as_text((system, *self.segments, RenderedSegment(self.tail)))
+
+
+async def replay(store: Store, conversation: ConversationId) -> AsyncIterator[ReplayedCall | Finding]:
+    """Every model call, in the order in which they ended, and what is wrong; reads the log once, page by page.
+
+    What cannot be read or rendered ends the walk with a finding, and never with an error.
+    """
+    walk = _Walk(store, conversation)
+    try:
+        await walk.begin()
+        async for entry in _entries(store, conversation):
+            for found in await walk.replayed(entry):
+                yield found
+    except CodedError as error:
+        yield Finding(error.code, str(error), conversation, walk.views.tail + 1)
+    for found in walk.end():
+        yield found
+
+
+async def find_calls(
+    store: Store, conversation: ConversationId, path: RoundTextPath, purpose: CallPurpose = "decision"
+) -> dict[int, int]:
+    """The attempts at that path, each with the seq of its call; raises only if damage hides whether there are any."""
+    found: dict[int, int] = {}
+    try:
+        async for entry in _entries(store, conversation):
+            block = entry.block
+            if isinstance(block, ModelCalled) and block.purpose == purpose and entry.path == str(path):
+                found[block.attempt] = entry.seq
+    except CodedError:
+        if not found:
+            raise
+    return found
+
+
+async def rebuild(store: Store, conversation: ConversationId, seq: int) -> RebuiltPrompt:
+    """The request of the call at that seq; what is wrong with the log after it does no harm."""
+    walk = _Walk(store, conversation)
+    await walk.begin()
+    async for entry in _entries(store, conversation):
+        if entry.seq == seq and isinstance(entry.block, ModelCalled):
+            return await walk.rebuilt(entry, entry.block)
+        if entry.seq == seq:
+            break
+        await walk.follow(entry)
+    raise CodedError("path_not_found", f"entry {seq} of conversation {conversation} is no model call")
+
+
+async def _entries(store: Store, conversation: ConversationId) -> AsyncIterator[Entry]:
+    """The log from its start; raises at the first entry that cannot be read, after all those before it."""
+    seq, limit = 0, PAGE
+    while True:
+        try:
+            page = await store.load(conversation, after=seq, limit=limit)
+        except CodedError:
+            if limit == 1:
+                raise
+            # A page with something damaged in it does not load; what stands before the damage does.
+            limit = 1
+            continue
+        if not page:
+            return
+        for entry in page:
+            yield entry
+        seq = page[-1].seq
+
+
+class _Walk:
+    """The views and the prompt of a conversation, followed entry by entry."""
+
+    def __init__(self, store: Store, conversation: ConversationId) -> None:
+        self.views = Views()
+        self._store = store
+        self._conversation = conversation
+        self._tenant = ""
+        self._prompt = PromptView()
+        self._missing = _Lookout(self.views)
+        self._foreign = _Lookout(self.views)
+        self._doubts = _Doubts()
+        self._told = 0
+        self._other: Finding | None = None
+        self._asked: dict[CallPurpose, ReplayedCall] = {}
+
+    async def begin(self) -> None:
+        """Learns whose payloads to read."""
+        self._tenant = (await self._store.info(self._conversation)).tenant
+
+    async def replayed(self, entry: Entry) -> list[ReplayedCall | Finding]:
+        """Takes in the next entry; gives the calls that are known to the end now, and what is wrong."""
+        found: list[ReplayedCall | Finding] = []
+        match entry.block:
+            case ModelCalled() as block:
+                found += await self._called(entry, block)
+            case ModelAnswered() as block:
+                found += self._answered(entry, block)
+            case Hidden() | Pruned() | RangeSummary():
+                self._doubts.forgotten()
+            case Unknown(foreign_type=ModelCalled.type_name) as block:
+                found += self._told_once(self._unknown(entry, block))
+            case _:
+                pass
+        return found + await self.follow(entry)
+
+    async def follow(self, entry: Entry) -> list[Finding]:
+        """Takes in the next entry; gives what is wrong with it."""
+        payloads, wrong = await self._payloads(entry)
+        self.views.add(entry)
+        self._prompt.add(entry, self.views, payloads)
+        for finding in wrong:
+            self._missing.add(entry, finding)
+        if isinstance(entry.block, Unknown):
+            self._foreign.add(entry, self._unknown(entry, entry.block))
+        return wrong
+
+    async def rebuilt(self, entry: Entry, block: ModelCalled) -> RebuiltPrompt:
+        """The request of this call, which was not taken in yet; raises where a payload of it is missing."""
+        decision = block.purpose == "decision"
+        missing = self._missing.first() if decision else None
+        if missing:
+            raise CodedError(missing.code, missing.message)
+        system, tail = await self._text(block.system), await self._text(block.tail)
+        return RebuiltPrompt(
+            call=self._compared(entry, block, self._hashed(block, system, tail)),
+            system=system,
+            segments=self._prompt.segments(cache_points(self.views).seqs) if decision else (),
+            tail=tail,
+            seqs=tuple(needed_seqs(self.views)) if decision else (),
+        )
+
+    def end(self) -> Iterator[ReplayedCall | Finding]:
+        """What is left to say: calls whose end the log does not tell, and differences that no later call explains."""
+        yield from sorted(self._asked.values(), key=lambda call: call.seq)
+        yield from self._doubts.end()
+
+    async def _called(self, entry: Entry, block: ModelCalled) -> list[ReplayedCall | Finding]:
+        found: list[ReplayedCall | Finding] = []
+        if before := self._asked.pop(block.purpose, None):
+            found.append(before)
+        rebuilt = ""
+        try:
+            system, tail = await self._text(block.system), await self._text(block.tail)
+        except BlobError as error:
+            found.append(self._lost(entry, error))
+        else:
+            if block.purpose != "decision" or not self._missing.first():
+                rebuilt = self._hashed(block, system, tail)
+        call = self._asked[block.purpose] = self._compared(entry, block, rebuilt)
+        excuse = self._excuse(entry, block) if call.verdict == "differs" and block.purpose == "decision" else None
+        if excuse is None:
+            return found + self._doubts.weigh(call)
+        self._asked[block.purpose] = replace(call, verdict="unchecked")
+        return found + self._told_once(excuse)
+
+    def _excuse(self, entry: Entry, block: ModelCalled) -> Finding | None:
+        """Why this version cannot be expected to come to the same bytes, if there is a reason."""
+        if block.rendering == RENDERING:
+            return self._foreign.first()
+        if self._other is None:
+            version = f"version {block.rendering} of the rendering, and this timeloom has version {RENDERING}"
+            message = f"the request of entry {entry.seq} was made by {version}: only that one can check it"
+            self._other = Finding("rendering_other", message, self._conversation, entry.seq)
+        return self._other
+
+    def _answered(self, entry: Entry, block: ModelAnswered) -> list[ReplayedCall]:
+        call = self._asked.get(block.purpose)
+        if call is None or (call.turn_id, call.round, call.attempt) != (entry.turn_id, block.round, block.attempt):
+            return []
+        del self._asked[block.purpose]
+        return [replace(call, ended=block.error or block.stop_reason, usage=block.usage)]
+
+    def _hashed(self, block: ModelCalled, system: str, tail: str) -> str:
+        return request_sha256(system, self._prompt.fingerprint() if block.purpose == "decision" else "", tail)
+
+    def _compared(self, entry: Entry, block: ModelCalled, rebuilt: str) -> ReplayedCall:
+        verdict: Verdict = "same" if rebuilt == block.request_sha256 else "differs"
+        return ReplayedCall(
+            conversation=self._conversation,
+            seq=entry.seq,
+            path=entry.path,
+            turn_id=entry.turn_id,
+            round=block.round,
+            attempt=block.attempt,
+            purpose=block.purpose,
+            model=block.model,
+            stored_sha256=block.request_sha256,
+            rebuilt_sha256=rebuilt,
+            verdict=verdict if rebuilt else "unchecked",
+        )
+
+    async def _payloads(self, entry: Entry) -> tuple[dict[BlobRef, bytes], list[Finding]]:
+        payloads: dict[BlobRef, bytes] = {}
+        wrong: list[Finding] = []
+        for ref in needed_payloads(entry):
+            try:
+                payloads[ref] = await self._store.read_blob(self._tenant, ref)
+            except BlobError as error:
+                payloads[ref] = b""
+                wrong.append(self._lost(entry, error))
+        return payloads, wrong
+
+    async def _text(self, text: Text) -> str:
+        if isinstance(text, str):
+            return text
+        return (await self._store.read_blob(self._tenant, text)).decode("utf-8", "replace")
+
+    def _lost(self, entry: Entry, error: BlobError) -> Finding:
+        return Finding(error.code, f"entry {entry.seq}: {error}", self._conversation, entry.seq)
+
+    def _unknown(self, entry: Entry, block: Unknown) -> Finding:
+        kind = one_line(block.foreign_type)
+        message = f"entry {entry.seq} is a {kind} of a form unknown to this timeloom: use the version that wrote it"
+        return Finding("store_format_unknown", message, self._conversation, entry.seq)
+
+    def _told_once(self, finding: Finding) -> list[Finding]:
+        """The finding, unless it or one of a later entry was given before."""
+        seq = finding.seq or 0
+        if seq <= self._told:
+            return []
+        self._told = seq
+        return [finding]
+
+
+class _Lookout:
+    """Entries that spoil every prompt for as long as they are in sight, each with what is wrong with it."""
+
+    def __init__(self, views: Views) -> None:
+        self._visible = views.visible
+        self._found: deque[tuple[int, int, Finding]] = deque()
+
+    def add(self, entry: Entry, finding: Finding) -> None:
+        """Takes in an entry that the views have taken in."""
+        # A summary stands where the first of what it covers was.
+        place = entry.seq if entry.seq in self._visible.shown else self._visible.summaries.get(entry.path, (0, 0))[1]
+        self._found.append((entry.seq, place, finding))
+
+    def first(self) -> Finding | None:
+        """What is wrong with the oldest of them in sight; one that went out of sight never comes back."""
+        while self._found:
+            seq, place, finding = self._found[0]
+            if self._is_shown(seq, place):
+                return finding
+            self._found.popleft()
+        return None
+
+    def _is_shown(self, seq: int, place: int) -> bool:
+        if place not in self._visible.shown:
+            return False
+        stand = self._visible.shown[place]
+        return stand.by == seq if stand else place == seq
+
+
+class _Doubts:
+    """Calls that differ, and where the difference lies as far as the calls around them tell.
+
+    A prompt holds all of the one before it unless something was forgotten. So what came before a call that is the same
+    is right, and a call that differs between two that are the same differs by what it recorded itself.
+    """
+
+    def __init__(self) -> None:
+        self._same_seq = 0
+        self._first: ReplayedCall | None = None
+        self._count = 0
+        self._forgot = False
+
+    def forgotten(self) -> None:
+        """Something went out of sight."""
+        self._forgot = True
+
+    def weigh(self, call: ReplayedCall) -> list[Finding]:
+        """Takes in the next call; gives what is certain now of those before it."""
+        if call.purpose != "decision":
+            return [_difference(call, _OWN)] if call.verdict == "differs" else []
+        if call.verdict == "same":
+            found = self._settled(own=not self._forgot)
+            self._same_seq = call.seq
+            return found
+        if call.verdict == "differs":
+            if self._first is None:
+                self._first, self._forgot = call, False
+            self._count += 1
+        return []
+
+    def end(self) -> list[Finding]:
+        """What can be said at the end of the log."""
+        return self._settled(own=False)
+
+    def _settled(self, *, own: bool) -> list[Finding]:
+        first, more = self._first, self._count - 1
+        self._first, self._count = None, 0
+        if first is None:
+            return []
+        here = f"something in entries {self._same_seq + 1} to {first.seq} was changed, or rendered by another version"
+        return [_difference(first, _OWN if own else here, more)]
+
+
+def _difference(call: ReplayedCall, cause: str, more: int = 0) -> Finding:
+    which = f"entry {call.seq}, attempt {call.attempt} of {call.path} ({call.purpose})"
+    after = f"; {more} calls after it differ, too" if more else ""
+    return Finding(
+        "replay_differs", f"{which}, does not render to its hash: {cause}{after}", call.conversation, call.seq
+    )
