@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from timeloom.core.blocks import ConversationStarted, RoundStarted, TurnStarted, UserPrompt
 from timeloom.core.ids import TurnId
-from timeloom.core.policy.caching import CachePoints, CacheSettings, cache_points, editable_after, may_hide
+from timeloom.core.policy.caching import (
+    MAX_TURNS_LOOKED_AT,
+    CachePoints,
+    CacheSettings,
+    cache_points,
+    editable_after,
+    may_hide,
+)
 from timeloom.core.timeline import NO_TURN, Draft, Entry, place
 from timeloom.core.view.views import Views, fold
 from timeloom.testing.strategies import timelines
@@ -41,6 +48,12 @@ def test_rounds_are_counted_over_turns() -> None:
     points = cache_points(views(3, 2))
     assert points == CachePoints(prev_turn=6, pre_tail=4, tail=10)
     assert points.seqs == (4, 6, 10)
+
+
+def test_rounds_of_very_old_turns_are_not_looked_for() -> None:
+    quiet = [0] * (MAX_TURNS_LOOKED_AT - 1)
+    assert editable_after(views(5, *quiet)) == 4
+    assert editable_after(views(5, *quiet, 0)) == 0
 
 
 def test_points_that_fall_together_are_one() -> None:

@@ -68,6 +68,10 @@ def called(call: str = "c1") -> list[AnyBlock]:
     return [ToolCall(tool_id="x.y", tool_call_id=CallId(call)), ResultStatus(tool_call_id=CallId(call), text="ok")]
 
 
+def cancel(text: str = "shutting\ndown", by: str = "the server") -> ExternalEvent:
+    return ExternalEvent(kind="cancel", message_id=MessageId("x"), text=text, author=by)
+
+
 def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
     view = view or after(TurnStarted(n=1), UserPrompt(text="hi"), view=ProgressView())
     for block in blocks:
@@ -95,6 +99,11 @@ def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
         ([*asked(3)], None, AskModel(3, 2, last=True)),
         ([TurnEnded(reason="completed")], None, Rest()),
         ([Steer(message_id=MessageId("m"))], None, EndTurn("stopped", "the user stopped the turn")),
+        ([cancel()], None, EndTurn("cancelled", "cancelled by the server: shutting down")),
+        ([cancel(""), Steer(message_id=MessageId("m"))], None, EndTurn("cancelled", "cancelled by the server")),
+        ([*asked(), answered(), called()[0], cancel()], decided(CALL), FinishCall(again=False)),
+        ([*asked(), answered(), called()[0], Steer(message_id=MessageId("m"))], None, FinishCall(again=False)),
+        ([*asked(), answered(), cancel("", by="")], decided(CALL), EndTurn("cancelled", "cancelled by somebody")),
     ],
 )
 def test_what_follows_from_where_the_turn_stands(blocks: list[AnyBlock], reply: Reply | None, step: Step) -> None:
@@ -109,6 +118,12 @@ def test_a_follow_up_after_the_answer_goes_on_and_earns_a_round() -> None:
     follow = Followup(message_id=MessageId("m"), text="and?")
     progress = after(*asked(3), answered(), Completion(text="done"), follow)
     assert next_step(progress, decided(ANSWER), LIMITS) == StartRound(4)
+
+
+def test_a_cancellation_is_no_input_that_is_to_be_answered() -> None:
+    progress = after(*asked(), cancel())
+    assert (progress.unseen, progress.credits) == ([], 0)
+    assert after(TurnStarted(n=2), view=progress).cancelled == ""
 
 
 def test_a_new_course_leaves_a_few_rounds() -> None:

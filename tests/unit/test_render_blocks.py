@@ -157,6 +157,8 @@ def test_only_what_was_cut_of_a_reply_is_shown() -> None:
     assert text(whole) == ""
     cut = ModelAnswered(round=1, model="m", stop_reason="", interrupted=True, text="<channel:thinking>half")
     assert text(cut) == "[INTERRUPTED ATTEMPT] 22 characters, not acted on\n<~channel:thinking>half\n\n"
+    title = ModelAnswered(round=1, model="m", stop_reason="", purpose="title", interrupted=True, text="Ferr")
+    assert text(title) == ""
 
 
 def test_silent_blocks_need_no_payload() -> None:
@@ -206,6 +208,22 @@ def test_a_content_with_nothing_to_show_may_have_a_recorded_line() -> None:
 
 def test_a_result_of_an_unknown_call_has_no_tool() -> None:
     assert text(ResultStatus(tool_call_id=CALL, text="ok")).startswith("[TOOL RESULT c1].result\n")
+
+
+def test_metadata_of_the_calls_own_result_is_shown_where_no_text_follows_it() -> None:
+    counted = Digest(artifact_path=RESULT, mime="application/json", tokens=3)
+    assert text(ResultDigest(tool_call_id=CALL, digest=counted)) == ""
+    assert "status: ok" in text(ResultDigest(tool_call_id=CALL, digest=replace(counted, tokens=None)))
+    failed = text(ResultDigest(tool_call_id=CALL, digest=replace(counted, error=ToolError("quota", "no more"))))
+    assert 'status: failed\nerror: {"code":"quota","message":"no more"}\n' in failed
+    assert "artifact: " in text(ResultDigest(tool_call_id=CALL, digest=replace(counted, artifact_path=FILE)))
+
+
+def test_an_error_is_said_once() -> None:
+    error = ToolError("quota", "no more")
+    alone = '{"error":{"code":"quota","message":"no more"}}'
+    assert text(ResultStatus(tool_call_id=CALL, text=alone, error=error)).count("no more") == 1
+    assert text(ResultStatus(tool_call_id=CALL, text="half of it", error=error)).count("no more") == 1
 
 
 def test_what_a_call_writes_is_shortened_and_names_the_file() -> None:

@@ -10,8 +10,11 @@ from timeloom.core.blocks import (
     Attachment,
     AttachmentMeta,
     Digest,
+    Hidden,
     Note,
     PlanRecorded,
+    Pruned,
+    RangeSummary,
     ResultContent,
     ResultDigest,
     SourcesAdded,
@@ -25,7 +28,8 @@ from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.caching import cache_points
 from timeloom.core.render.announce import Budget, Round
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
-from timeloom.core.render.prompt import PromptView
+from timeloom.core.render.entry_text import needed_payloads
+from timeloom.core.render.prompt import RENDERING, PromptView
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.render.system import system
 from timeloom.core.render.tail import tail_text
@@ -138,7 +142,7 @@ def rendered(entries: Sequence[Entry], **of_round: int) -> str:
         window_tokens=200_000,
         cache="4 points, tail written a minute ago",
     )
-    segments = (*prompt.segments(cache_points(views).seqs), RenderedSegment(tail_text(this, views, prompt.live)))
+    segments = (*prompt.segments(cache_points(views).seqs), RenderedSegment(tail_text(this, views)))
     return as_text(segments)
 
 
@@ -172,3 +176,21 @@ def test_the_system_text_with_one_action() -> None:
 def test_the_system_text_with_several_actions_skills_and_a_bundles_own_words() -> None:
     skills = (CatalogueSkill(ref="reports/pdf", purpose="How to make a PDF report"),)
     agrees("system_several.txt", system(load_texts(), TOOLS, skills, several_actions=True, own="You know ferries.\n"))
+
+
+def test_the_rendering_is_that_of_its_version() -> None:
+    """A rendering that changed without a new `RENDERING` would make replays call honest old logs changed."""
+    drafts = sample_drafts()
+    nothing_forgotten = [one for one in drafts if not isinstance(one.block, Hidden | Pruned | RangeSummary)]
+    pinned = FOLDER.parent / "rendering" / f"{RENDERING}.sha256"
+    found = f"{_fingerprint(drafts)}\n{_fingerprint(nothing_forgotten)}\n"
+    assert found == pinned.read_text(), "the rendering changed: give RENDERING a new value and pin these"
+
+
+def _fingerprint(drafts: Sequence[Draft]) -> str:
+    prompt, views = PromptView(), Views()
+    for seq, draft in enumerate(drafts, 1):
+        entry = place(draft, seq)
+        views.add(entry)
+        prompt.add(entry, views, dict.fromkeys(needed_payloads(entry), b"payload"))
+    return prompt.fingerprint()

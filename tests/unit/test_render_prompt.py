@@ -65,6 +65,38 @@ def test_asking_in_between_changes_nothing(entries: Sequence[Entry], data: st.Da
     assert asked.tokens == plain.tokens
 
 
+@given(timelines() | conversations(), st.lists(st.integers(0, 60), max_size=4), st.data())
+def test_whoever_keeps_what_was_laid_out_has_all_segments(
+    entries: Sequence[Entry], points: list[int], data: st.DataObject
+) -> None:
+    prompt, views = PromptView(), Views()
+    kept: list[RenderedSegment] = []
+    for entry in entries:
+        views.add(entry)
+        prompt.add(entry, views, AnyPayload())
+        if data.draw(st.booleans()):
+            prompt.segments()
+        if data.draw(st.booleans()):
+            laid = prompt.laid(points)
+            kept = [*kept[: laid.kept], *laid.fresh]
+            assert tuple(kept) == prompt.segments()
+            marked = [place for place, one in enumerate(prompt.segments(points)) if one.cache_point]
+            assert list(laid.points) == marked
+
+
+def test_a_round_lays_out_only_what_it_added() -> None:
+    prompt, views = PromptView(), Views()
+    for n in range(1, 4 * 50, 4):
+        rounds = (n // 4) + 1
+        blocks = [RoundStarted(round=rounds), Completion(text="so", n=rounds)]
+        for draft in at(ONE, TurnStarted(n=1), *blocks, ModelCalled(round=rounds, model="m", request_sha256="0")):
+            entry = place(draft, views.tail + 1)
+            views.add(entry)
+            prompt.add(entry, views)
+        assert len(prompt.laid([views.tail]).fresh) == 1
+    assert len(prompt.segments()) == 50
+
+
 @given(conversations())
 def test_a_prompt_opened_from_what_is_in_sight_is_the_same(entries: list[Entry]) -> None:
     prompt, views = follow(entries)

@@ -8,6 +8,7 @@ CODES: Final = MappingProxyType(
         # blocks and entries
         "block_malformed": "A block was made with a field that is empty, out of range or of another shape.",
         "entry_malformed": "An entry has a seq below 1, a turn id of another shape, or a time that is not RFC 3339 in UTC.",
+        "entry_unknown": "A conversation has no block with that seq or path, or no such turn.",
         # paths
         "path_malformed": "The path has no known form; its message names the forms that exist.",
         "path_escapes_root": "The path would leave its folder: absolute, `..`, a backslash, NUL or one of these in disguise.",
@@ -66,7 +67,20 @@ CODES: Final = MappingProxyType(
         "store_missing": "There is no store in the folder that was named.",
         "store_unwritable": "The disk refused a write: full, read-only or failing. Nothing of the append was acknowledged.",
         "store_closed": "The store was closed before the request came to its end.",
+        "rendering_other": "A request was made by another version of the rendering, so that its bytes cannot be made again here.",
+        "replay_differs": "A model call's request, made again from the log, does not have the hash that was recorded when it was sent.",
+        "conversation_held": "Somebody else holds the conversation; the message says who and since when. It is free once they close it or their process ends.",
+        "lease_lost": "The conversation was released, taken over or deleted since it was opened here; open it again.",
         "cursor_malformed": "A list was asked to go on from a cursor that no page has given.",
+        "attachment_refused": "A file cannot be attached: it is missing, no plain file, too large, or no text.",
+        # settings
+        "setting_unknown": "The file of settings has a key that is no setting; its message names the nearest one.",
+        "setting_invalid": "A setting has a value that cannot be taken; its message says where it stands, what was got and what is expected.",
+        "config_unreadable": "The file of settings, or of instructions, is missing, too large, not UTF-8 or not TOML; its message says where.",
+        # budgets
+        "budget_spent": "A budget has nothing left for the call; the message names the scope, the limit and what is spent.",
+        "budget_busy": "A budget is so near its limit that calls wait for each other, and those in flight did not end in time.",
+        "reservation_malformed": "A reservation has an amount out of range, no key, or a scope that is named twice or has not the form of one.",
         # models
         "model_overloaded": "The model's service is overloaded; the call is worth another try later.",
         "model_rate_limited": "The model's service takes no more calls for now; wait as long as it says.",
@@ -78,10 +92,13 @@ CODES: Final = MappingProxyType(
         "model_unauthorized": "The model's service does not accept the key; set the one that belongs to it.",
         "model_invalid": "The model's service did not understand the request, or we not its answer.",
         "model_unknown": "The name is that of no model; its message says which forms there are.",
+        "model_not_installed": "The local model's packages are not installed; the message says what installs them.",
         "script_malformed": "A script of the scripted model is not what it should be; the message names the line.",
         # tools
         "tool_call_error": "A tool could not be called; its message says why.",
         "tool_result_error": "A tool's result is missing or unusable.",
+        "gate_refused": "A policy or a budget forbids the call; its message says which and why.",
+        "call_not_approved": "A person refused the call, or nobody decided before the turn took another course.",
         "tool_timeout": "A tool did not finish before its deadline and was cancelled.",
         "tool_interrupted": "A call was stopped from outside before its tool had finished; whether it had an effect is unknown.",
         "unknown_tool": "No tool that may be called here has this id; its message names the nearest ones.",

@@ -48,6 +48,10 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     attempt: int = 1
     system: Text = ""
     tail: Text = ""
+    estimated_tokens: int = 0
+    """Our own count of the whole request; 0 where nobody counted."""
+    rendering: int = 1
+    """The version of the rendering that made the request; another one need not come to the same bytes."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
@@ -55,6 +59,8 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
         need_positive(self.attempt, "attempt")
         need_text(self.model, "model")
         need_text(self.request_sha256, "request_sha256")
+        need_count(self.estimated_tokens, "estimated_tokens")
+        need_positive(self.rendering, "rendering")
 
     def path(self, turn: TurnId) -> str:
         return f"ar:{turn}.react.model.{self.round}"
@@ -70,6 +76,10 @@ class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True)
     purpose: CallPurpose = "decision"
     attempt: int = 1
     usage: Usage = Usage()
+    usage_reported: bool = True
+    """Whether the provider said what was used; where it did not, `usage` is empty and the cost is not known."""
+    priced: bool = True
+    """Whether the price of the model is known; where it is not, the cost is 0."""
     interrupted: bool = False
     text: Text = ""
     error: str = ""

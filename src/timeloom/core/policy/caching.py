@@ -23,6 +23,9 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT_SETTINGS: Final = CacheSettings()
 
+MAX_TURNS_LOOKED_AT: Final = 200
+"""Most turns that are looked through for rounds: this is asked in every round, and old logs have turns without any."""
+
 
 class CachePoints(msgspec.Struct, frozen=True):
     """The seqs that the prefixes to keep end with; 0 where there is no such point."""
@@ -70,5 +73,5 @@ def may_hide(
 
 
 def _newest_first(turns: TurnsView) -> Iterable[Round]:
-    for turn_id in reversed(turns.turns):
+    for turn_id in islice(reversed(turns.turns), MAX_TURNS_LOOKED_AT):
         yield from reversed(turns.turns[turn_id].rounds)

@@ -8,12 +8,19 @@ from timeloom.core.blocks import EndReason
 from timeloom.core.policy.fanout import FanoutMode, fanout_faults
 from timeloom.core.policy.reading import Remark, Reply, read_reply
 from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
-from timeloom.core.view.progress import STEERED, ProgressView
+from timeloom.core.view.progress import STEERED, ProgressView, Question
 
 DEFAULT_MAX_ITERATIONS: Final = 15
 
 RETRIED: Final = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
 """Failures after which the same request is worth sending again."""
+
+
+BUDGET: Final = "budget"
+"""The name of the policy that says a budget is used up."""
+
+INTERRUPTED: Final = "interrupted"
+"""The name of the policy that asks a person about a call of which nobody knows whether it was carried out."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +43,16 @@ class StartRound(msgspec.Struct, frozen=True):
 
 
 class AskModel(msgspec.Struct, frozen=True):
-    """Ask for a decision; in the last round it must be an answer. `smaller` asks with less than before."""
+    """Ask for a decision; in the last round it must be an answer. `smaller` asks with less than before.
+
+    Where a person has `approved` the request, no policy asks again.
+    """
 
     round: int
     attempt: int
     last: bool
     smaller: bool = False
+    approved: bool = False
 
 
 class Tell(msgspec.Struct, frozen=True):
@@ -58,7 +69,24 @@ class Act(msgspec.Struct, frozen=True):
 
 
 class FinishCall(msgspec.Struct, frozen=True):
-    """A call has an intent and no receipt: see to it that it gets one."""
+    """A call has an intent and no receipt: see to it that it gets one, by running it once more where `again` is set."""
+
+    again: bool = True
+
+
+class RunCall(msgspec.Struct, frozen=True):
+    """A person has allowed the open call: run it."""
+
+
+class DropCall(msgspec.Struct, frozen=True):
+    """The open call is not run: its receipt says why."""
+
+    code: str
+    text: str
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """A person has to decide; nothing is done until then, however long that is."""
 
 
 class EndTurn(msgspec.Struct, frozen=True):
@@ -72,7 +100,10 @@ class Rest(msgspec.Struct, frozen=True):
     """There is nothing to do until somebody says something."""
 
 
-Step = StartRound | AskModel | Tell | Act | FinishCall | EndTurn | Rest
+Deed = StartRound | AskModel | Tell | Act | FinishCall | RunCall | DropCall | EndTurn
+"""What there is to do."""
+
+Step = Deed | Wait | Rest
 
 
 def next_step(progress: ProgressView, reply: Reply | None, limits: Limits) -> Step:
@@ -80,9 +111,22 @@ def next_step(progress: ProgressView, reply: Reply | None, limits: Limits) -> St
     if not progress.running:
         return Rest()
     if progress.open_call:
-        return FinishCall()
+        return _open_call(progress, progress.open_call)
+    if progress.cancelled:
+        return EndTurn("cancelled", progress.cancelled)
     if progress.stopped:
         return EndTurn("stopped", "the user stopped the turn")
+    if progress.gate:
+        policy, text = progress.gate
+        return EndTurn("budget_exhausted" if policy == BUDGET else "refused", text)
+    if progress.model_call and progress.model_call.leave == "refused":
+        return EndTurn("refused", f"the model was not asked: refused by {progress.model_call.said}")
+    if progress.model_call and progress.model_call.leave == "asked":
+        return Wait()
+    return _going_on(progress, reply, limits)
+
+
+def _going_on(progress: ProgressView, reply: Reply | None, limits: Limits) -> Step:
     match progress.asked:
         case "no":
             return _ask(progress, limits) if progress.round else StartRound(1)
@@ -97,6 +141,29 @@ def next_step(progress: ProgressView, reply: Reply | None, limits: Limits) -> St
             assert_never(progress.asked)
 
 
+def _open_call(progress: ProgressView, call: Question) -> Step:
+    if call.leave == "started":
+        return FinishCall(again=not progress.is_called_off)
+    if progress.is_called_off:
+        return _dropped(call, "the turn was ended before anybody decided")
+    match call.leave:
+        case "asked":
+            return _dropped(call, "the user changed course before anybody decided") if call.withdrawn else Wait()
+        case "approved":
+            return RunCall()
+        case "refused":
+            return _dropped(call, f"refused by {call.said}")
+        case _:
+            assert_never(call.leave)
+
+
+def _dropped(call: Question, why: str) -> DropCall:
+    if call.policy == INTERRUPTED:
+        lost = "nobody knows whether this call was carried out, because the program stopped while it ran"
+        return DropCall("tool_interrupted", f"{lost}; it was not run again: {why}")
+    return DropCall("call_not_approved", f"the call was not run: {why}")
+
+
 def is_last_round(progress: ProgressView, limits: Limits) -> bool:
     """Whether the running round is the last that the turn may have."""
     last = limits.max_iterations + progress.credits
@@ -106,7 +173,8 @@ def is_last_round(progress: ProgressView, limits: Limits) -> bool:
 
 
 def _ask(progress: ProgressView, limits: Limits, *, smaller: bool = False) -> AskModel:
-    return AskModel(progress.round, progress.attempts + 1, is_last_round(progress, limits), smaller)
+    approved = progress.model_call is not None and progress.model_call.leave == "approved"
+    return AskModel(progress.round, progress.attempts + 1, is_last_round(progress, limits), smaller, approved)
 
 
 def _after_failure(progress: ProgressView, limits: Limits) -> Step:

@@ -6,13 +6,14 @@ from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks import Usage
 from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import PlanId, TurnId
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.render.fence import one_line
-from timeloom.core.render.live_events import LiveEvents
 from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.plans import announced
 from timeloom.core.view.views import Views
 
@@ -41,6 +42,8 @@ class Budget(msgspec.Struct, frozen=True):
     name: str
     used: int
     limit: int
+    shown: str = ""
+    """How both are written where a plain number has no unit."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,13 +59,13 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     workspace: tuple[str, ...] = ()
 
 
-def announce(this: Round, views: Views, live: LiveEvents) -> str:
+def announce(this: Round, views: Views) -> str:
     """The section ANNOUNCE of a round; bounded, whatever the conversation holds."""
     turn = views.turns.newest
     groups = [
         [f"time: {this.now}", f"iteration: {this.iteration}/{this.max_iterations}", *_budget_lines(this)],
         _plan_lines(announced(views.plans), views.plans.current),
-        _event_lines(live) if live.turn_id == turn else [],
+        _event_lines(views.live) if views.live.turn_id == turn else [],
         _workspace_lines(this.workspace, views.artifacts, turn),
         [f"[CACHE] {one_line(this.cache)}"] if this.cache else [],
         _feedback_lines(views.conversation.reactions),
@@ -72,11 +75,22 @@ def announce(this: Round, views: Views, live: LiveEvents) -> str:
     return f"ANNOUNCE\n{body}\n"
 
 
+def cache_line(last: Usage | None, points: int) -> str:
+    """What became of the cache in the request before, and how many points this one has; empty where nothing is known.
+
+    A provider that neither read nor wrote a cache has none, or does not speak of it.
+    """
+    if last is None or not (last.cache_read_tokens or last.cache_write_tokens):
+        return ""
+    read, written, plain = last.cache_read_tokens, last.cache_write_tokens, last.input_tokens
+    return f"last request: {read} tokens read, {written} written, {plain} uncached; cache points now: {points}"
+
+
 def _budget_lines(this: Round) -> Iterable[str]:
     window = (Budget("context tokens", this.prompt_tokens, this.window_tokens),) if this.window_tokens else ()
     rounds = Budget("rounds", this.iteration, this.max_iterations)
     for budget in (rounds, *window, *this.budgets):
-        yield f"{one_line(budget.name)}: {_bar(budget)} {budget.used}/{budget.limit}"
+        yield f"{one_line(budget.name)}: {_bar(budget)} {budget.shown or f'{budget.used}/{budget.limit}'}"
 
 
 def _bar(budget: Budget) -> str:
@@ -110,7 +124,7 @@ def _step_lines(plan: PlanSnapshot) -> list[str]:
     return [*rows[start : start + MAX_STEPS], note]
 
 
-def _event_lines(live: LiveEvents) -> list[str]:
+def _event_lines(live: LiveEventsView) -> list[str]:
     if not live.events:
         return []
     more = [f"  ({live.left_out} earlier ones stand in the turn)"] if live.left_out else []

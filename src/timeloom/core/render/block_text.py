@@ -175,8 +175,9 @@ def _course_text(entry: Entry, block: CourseBlock, payloads: Payloads) -> EntryT
             return made_of(f"[TURN END] {reason}{f': {one_line(text)}' if text else ''}")
         case RoundStarted(round=n):
             return made_of(f"[ROUND {n}]")
-        case ModelAnswered(interrupted=interrupted, text=text):
-            cut = plain(text, payloads) if interrupted else ""
+        case ModelAnswered(interrupted=interrupted, purpose=purpose, text=text):
+            # What was meant for a title or a summary is no part of the conversation.
+            cut = plain(text, payloads) if interrupted and purpose == "decision" else ""
             body = guard(cut[-MAX_INTERRUPTED_CHARS:])
             return made_of(f"[INTERRUPTED ATTEMPT] {len(cut)} characters, not acted on", body) if cut else NOTHING
         case Gate(policy=policy, verdict=verdict, text=text):

@@ -4,12 +4,22 @@ from typing import Final, assert_never, cast
 
 import msgspec
 
-from timeloom.core.blocks import Notice, ResultContent, ResultDigest, ResultStatus, Shown, ToolCall, ToolCode
+from timeloom.core.blocks import (
+    Digest,
+    Notice,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    Shown,
+    ToolCall,
+    ToolCode,
+    ToolError,
+)
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import PathError, parse, physical, rewrite
 from timeloom.core.paths.forms import FileForm
 from timeloom.core.payload import BlobRef, size_of
-from timeloom.core.render.entry_text import EntryText, Payloads, made_of, plain
+from timeloom.core.render.entry_text import NOTHING, EntryText, Payloads, made_of, plain
 from timeloom.core.render.fence import fence, one_line, refence
 from timeloom.core.render.json_text import harmless, json_line
 from timeloom.core.render.previews import bare, shown_data, shown_text, unshown
@@ -43,12 +53,16 @@ def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) 
             return made_of("[react.tool.call] (JSON)", f'{head},"params":{shown}}}')
         case Notice(code=code, text=text, tool_call_id=call):
             return made_of(f"[NOTICE{f' {call}' if call else ''}] {one_line(code)}: {one_line(text, 4_000)}")
+        case ResultDigest(digest=Digest(artifact_path=path, tokens=int(), error=None)) if path.startswith("tc:"):
+            # The text that was counted follows, at the call's own path: there is nothing to say before it.
+            return NOTHING
         case ResultDigest(tool_call_id=call):
             return made_of(f"[TOOL RESULT {call}].summary {one_line(tool_id)}".rstrip(), *_digest(block))
         case ResultStatus(tool_call_id=call, text=text, mime=mime, shown=shown):
             path = block.path(turn)
-            body = _body(plain(text, payloads) if _is_read(shown) else "", mime, path, shown)
+            said = plain(text, payloads) if _is_read(shown) else ""
             error = f"error: {json_line(block.error)}" if block.error else ""
+            body = "" if block.error and _says(said, block.error) else _body(said, mime, path, shown)
             return made_of(f"[TOOL RESULT {call}].result {one_line(tool_id)}".rstrip(), _path(path), error, body)
         case ResultContent():
             return _content(block, tool_id, payloads)
@@ -82,6 +96,11 @@ def _is_read(shown: Shown | None) -> bool:
     return shown is None or shown.how == "whole"
 
 
+def _says(text: str, error: ToolError) -> bool:
+    """Whether the text is the error itself, which then need not be said twice."""
+    return text == msgspec.json.encode({"error": error}).decode()
+
+
 def _body(text: str, mime: str, path: str, shown: Shown | None, *, numbered: bool = False) -> str:
     # Logs from elsewhere do not say how a content is shown; what decides at an append decides here too.
     shown = shown or shown_text(text, mime, path)
@@ -93,7 +112,7 @@ def _body(text: str, mime: str, path: str, shown: Shown | None, *, numbered: boo
 def _digest(block: ResultDigest) -> list[str]:
     digest = block.digest
     status = "status: failed" if digest.error else "status: ok"
-    # Where it says no more than that there is a result at the call's own path, the result itself follows.
+    # What is at the call's own path is no artifact to be listed.
     if digest.artifact_path.startswith("tc:"):
         return [status, f"error: {json_line(digest.error)}" if digest.error else ""]
     return [status, f"artifact: {json_line(digest)}"]

@@ -9,17 +9,22 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
+import msgspec
+
 from timeloom.core.blocks import Hidden, ModelCalled, Pruned, RangeSummary
 from timeloom.core.ids import CallId
 from timeloom.core.render.block_text import entry_text
 from timeloom.core.render.entry_text import NO_PAYLOADS, EntryText, Payloads
-from timeloom.core.render.live_events import LiveEvents
 from timeloom.core.render.parts import Item, Part, Section, chained, partition
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.stands import stand_text
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.core.view.visible import Stand, StandKind
+
+RENDERING: Final = 2
+"""The version of the rendering, which every model call records. A change of any byte that a prompt shows of a log
+changes this; a golden test notices when it was forgotten."""
 
 _SECTIONS: Final[Mapping[StandKind, Section]] = {
     "hidden": Section.INTACT,
@@ -28,18 +33,30 @@ _SECTIONS: Final[Mapping[StandKind, Section]] = {
 }
 
 
+class Laid(msgspec.Struct, frozen=True):
+    """The cacheable part as it differs from how it was laid out before: whoever keeps that need not walk it again.
+
+    The first `kept` segments are the same as they were; `fresh` are all after them. `points` are the places, counted
+    over all segments, that have a cache point now; no segment here says so itself.
+    """
+
+    kept: int
+    fresh: tuple[RenderedSegment, ...]
+    points: tuple[int, ...]
+
+
 class PromptView:
     """The cacheable part of the prompt at a place of the log: every visible entry's text and tokens, made once."""
 
     def __init__(self) -> None:
         self.tokens = 0
         """Estimated tokens of the cacheable part."""
-        self.live = LiveEvents()
         """What reached the newest turn from outside."""
         self._parts: list[Part] = []
         self._chain: list[bytes] = []
         self._flat: list[RenderedSegment] = []
         self._ends: list[int] = []
+        self._kept = 0
         self._aliases: dict[str, list[int]] = {}
 
     def add(self, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
@@ -47,7 +64,6 @@ class PromptView:
 
         Views that are further on already do no harm: the prompt is right once it has taken in as much as they.
         """
-        self.live.add(entry)
         text = entry_text(entry, _tool_of(entry, views), payloads)
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
             self._forget(self._touched(entry.block, views), entry, text, views)
@@ -62,22 +78,27 @@ class PromptView:
         for seq, stand in views.visible.shown.items():
             entry = entries[stand.by if stand else seq]
             if stand is None:
-                prompt.live.add(entry)
                 prompt._named(entry)
             prompt._append(_item(seq, stand, entry, entry_text(entry, _tool_of(entry, views), payloads)))
         return prompt
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
         """The cacheable part; each seq given puts a cache point on the last segment that ends at or before it."""
-        while len(self._ends) < len(self._parts):
-            self._flat += self._parts[len(self._ends)].segments()
-            self._ends.append(len(self._flat))
+        self._lay_out()
         out = self._flat.copy()
-        for index in {self._part_before(seq) for seq in cache_after} - {-1}:
-            last = out[self._ends[index] - 1]
-            out[self._ends[index] - 1] = RenderedSegment(last.text, last.data, last.mime, cache_point=True)
+        for place in self._places(cache_after):
+            last = out[place]
+            out[place] = RenderedSegment(last.text, last.data, last.mime, cache_point=True)
         self._unroll(len(self._parts) - self._last_may_grow())
         return tuple(out)
+
+    def laid(self, cache_after: Iterable[int] = ()) -> Laid:
+        """What `segments` gives, as it differs from the last time this was asked; it costs what was added since."""
+        self._lay_out()
+        change = Laid(self._kept, tuple(self._flat[self._kept :]), self._places(cache_after))
+        self._kept = len(self._flat)
+        self._unroll(len(self._parts) - self._last_may_grow())
+        return change
 
     def fingerprint(self) -> str:
         """A hash of the cacheable part; it costs what was added since it was last asked for."""
@@ -133,10 +154,20 @@ class PromptView:
     def _last_may_grow(self) -> bool:
         return bool(self._parts) and not self._parts[-1].is_sealed
 
+    def _lay_out(self) -> None:
+        while len(self._ends) < len(self._parts):
+            self._flat += self._parts[len(self._ends)].segments()
+            self._ends.append(len(self._flat))
+
+    def _places(self, cache_after: Iterable[int]) -> tuple[int, ...]:
+        parts = {self._part_before(seq) for seq in cache_after} - {-1}
+        return tuple(sorted(self._ends[index] - 1 for index in parts))
+
     def _unroll(self, index: int) -> None:
         """Forgets the segments of that part and of those after it, as they were laid out one after the other."""
         del self._ends[index:]
         del self._flat[self._ends[-1] if self._ends else 0 :]
+        self._kept = min(self._kept, len(self._flat))
 
     def _append(self, item: Item) -> None:
         if self._last_may_grow():

@@ -22,7 +22,7 @@ class LiveEvent(msgspec.Struct, frozen=True):
     hint: str
 
 
-class LiveEvents(msgspec.Struct):
+class LiveEventsView(msgspec.Struct):
     """The events of the newest turn, the newest at the end; `left_out` counts older ones."""
 
     turn_id: TurnId = NO_TURN

@@ -5,9 +5,12 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.blocks import (
+    ApprovalDecided,
+    ApprovalRequested,
     Completion,
     ExternalEvent,
     Followup,
+    Gate,
     ModelAnswered,
     ModelCalled,
     Notice,
@@ -21,11 +24,38 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.turn_index import hint
+
+CANCEL: Final = "cancel"
+"""The kind of the external event that ends the running turn."""
 
 STEERED: Final = "steered"
-"""The error of a request that the user's new course cut short; it is no failure of the model."""
+"""The error of a request that was cut short from outside; it is no failure of the model."""
+
+MODEL: Final = "model"
+"""What stands for the tool where a person is asked about a model call; no tool has an id without a dot."""
 
 Asked = Literal["no", "asked", "answered", "failed"]
+
+Leave = Literal["started", "asked", "approved", "refused"]
+"""How far a step is that may need a person's leave: begun without or with it, or waiting for it, or answered."""
+
+
+class Question(msgspec.Struct):
+    """What a person was asked about a step, and what came of it."""
+
+    call_id: CallId
+    policy: str = ""
+    leave: Leave = "started"
+    said: str = ""
+    """Who decided and why."""
+    withdrawn: bool = False
+    """Whether the user changed course before anybody decided."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a person may still decide."""
+        return self.leave == "asked" and not self.withdrawn
 
 
 class ProgressView(msgspec.Struct):
@@ -49,7 +79,12 @@ class ProgressView(msgspec.Struct):
     """Answers in a row that could not be carried out."""
     calls: list[CallId] = []
     """The calls that this round made, in order."""
-    open_call: CallId | None = None
+    open_call: Question | None = None
+    """The call that has no receipt yet."""
+    model_call: Question | None = None
+    """The model call that a person was asked about and that was not made yet."""
+    gate: tuple[str, str] | None = None
+    """The policy that refused the model call, and why."""
     acted: int = 0
     """Actions of the round's answer that were begun: calls and answers."""
     credits: int = 0
@@ -60,6 +95,17 @@ class ProgressView(msgspec.Struct):
     """The round in which the user last changed course; only a few more are left then."""
     stopped: bool = False
     """Whether the user said stop."""
+    cancelled: str = ""
+    """Who cancelled the turn from outside and why; empty while nobody has."""
+    started_ts: str = ""
+    """When the turn began."""
+    tool_calls: dict[str, int] = {}
+    """How often the turn has called each tool."""
+
+    @property
+    def is_called_off(self) -> bool:
+        """Whether nothing is to be begun in this turn any more."""
+        return self.stopped or bool(self.cancelled)
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
@@ -69,7 +115,7 @@ class ProgressView(msgspec.Struct):
             self._add(entry)
 
     def _begin_turn(self, entry: Entry) -> None:
-        fresh = ProgressView(turn_id=entry.turn_id, running=True)
+        fresh = ProgressView(turn_id=entry.turn_id, running=True, started_ts=entry.ts)
         for name in self.__struct_fields__:
             setattr(self, name, getattr(fresh, name))
 
@@ -80,32 +126,67 @@ class ProgressView(msgspec.Struct):
             case ModelCalled(purpose="decision"):
                 self.asked, self.told, self.unseen = "asked", False, []
                 self.attempts += 1
+                self.model_call = None
             case ModelAnswered(purpose="decision") as answer:
                 self._add_answer(entry.seq, answer)
             case Notice(tool_call_id=None):
                 self._add_notice()
             case TurnEnded():
                 self.running = False
+            case Gate() | ApprovalRequested() | ApprovalDecided() as block:
+                self._add_governance(block)
             case _:
                 self._add_action(entry)
 
+    def _add_governance(self, block: Gate | ApprovalRequested | ApprovalDecided) -> None:
+        match block:
+            case Gate(verdict="refuse", tool_call_id=None, policy=policy, text=text):
+                self.gate = (policy, text)
+            case Gate(verdict="allow"):
+                for question in self._questions(block.tool_call_id):
+                    question.leave = "started"
+            case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, policy=policy) if tool_id == MODEL:
+                self.model_call = Question(call_id, policy, "asked")
+            case ApprovalRequested(tool_call_id=call_id, policy=policy) if self._questions(call_id):
+                self.open_call = Question(call_id, policy, "asked")
+            case ApprovalDecided():
+                self._decide(block)
+            case _:
+                pass
+
+    def _questions(self, call_id: CallId | None) -> list[Question]:
+        return [one for one in (self.open_call, self.model_call) if one and one.call_id == call_id]
+
+    def _decide(self, decided: ApprovalDecided) -> None:
+        for question in self._questions(decided.tool_call_id):
+            if question.is_asked:
+                question.leave = "approved" if decided.approved else "refused"
+                question.said = f"{hint(decided.by)}{f': {hint(decided.text)}' if decided.text else ''}"
+
     def _add_action(self, entry: Entry) -> None:
         match entry.block:
-            case ToolCall(tool_call_id=call_id):
+            case ToolCall(tool_call_id=call_id, tool_id=tool_id):
                 self.calls.append(call_id)
-                self.open_call, self.refusals = call_id, 0
+                self.open_call, self.refusals = Question(call_id), 0
                 self.acted += 1
-            case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id) if call_id == self.open_call:
-                self.open_call = None
+                self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
+            case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
+                if self._questions(call_id):
+                    self.open_call = None
             case Completion():
                 self.refusals = 0
                 self.acted += 1
+            case ExternalEvent(kind=kind, author=by, text=text) if kind == CANCEL:
+                said = hint(text)
+                self.cancelled = f"cancelled by {hint(by) or 'somebody'}{f': {said}' if said else ''}"
             case Followup() | ExternalEvent():
                 self._add_input(entry.seq, credit=1)
             case Steer(text=text):
                 self._add_input(entry.seq, credit=0)
                 self.steered_round = self.round
                 self.stopped = self.stopped or not text
+                if self.open_call and self.open_call.leave == "asked":
+                    self.open_call.withdrawn = True
             case _:
                 pass
 
@@ -114,6 +195,7 @@ class ProgressView(msgspec.Struct):
         self.error = self.detail = ""
         self.attempts, self.told = 0, False
         self.calls, self.open_call, self.acted = [], None, 0
+        self.model_call = None
 
     def _add_answer(self, seq: int, answer: ModelAnswered) -> None:
         self.answer_seq, self.error, self.detail = seq, answer.error, answer.detail

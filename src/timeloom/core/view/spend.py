@@ -24,12 +24,15 @@ class Spend(msgspec.Struct, gc=False):
     cache_write_tokens: int = 0
     output_tokens: int = 0
     cost_nano_usd: int = 0
+    unknown_costs: int = 0
+    """Model calls whose cost nobody knows: where there are any, the cost is at least `cost_nano_usd`."""
 
     def add(self, block: ModelAnswered | ToolCall | RoundStarted) -> None:
         """Takes in what costs."""
         match block:
-            case ModelAnswered(usage=usage):
+            case ModelAnswered(usage=usage, usage_reported=reported, priced=priced):
                 self.model_calls += 1
+                self.unknown_costs += not (reported and priced)
                 self.input_tokens = _sum(self.input_tokens, usage.input_tokens)
                 self.cache_read_tokens = _sum(self.cache_read_tokens, usage.cache_read_tokens)
                 self.cache_write_tokens = _sum(self.cache_write_tokens, usage.cache_write_tokens)

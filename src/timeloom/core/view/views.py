@@ -11,15 +11,18 @@ from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.core.view.calls import CallsView
 from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.cuts import CutsView
+from timeloom.core.view.governance import GovernanceView
+from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.paths import PathsView
 from timeloom.core.view.plans import PlansView
 from timeloom.core.view.progress import ProgressView
+from timeloom.core.view.reported import ReportedView
 from timeloom.core.view.sources import SourcesView
 from timeloom.core.view.spend import SpendView
 from timeloom.core.view.turns import TurnsView
 from timeloom.core.view.visible import VisibleView
 
-VIEWS_VERSION: Final = "1"
+VIEWS_VERSION: Final = "2"
 """The version of the folds. A snapshot of another version is folded anew, so every change of a fold changes this;
 a golden test notices when it was forgotten."""
 
@@ -42,7 +45,10 @@ class Views(msgspec.Struct):
     plans: PlansView = field(default_factory=PlansView)
     sources: SourcesView = field(default_factory=SourcesView)
     spend: SpendView = field(default_factory=SpendView)
+    reported: ReportedView = field(default_factory=ReportedView)
     progress: ProgressView = field(default_factory=ProgressView)
+    live: LiveEventsView = field(default_factory=LiveEventsView)
+    governance: GovernanceView = field(default_factory=GovernanceView)
 
     def add(self, entry: Entry) -> None:
         """Takes in the entry after the tail."""
@@ -59,7 +65,10 @@ class Views(msgspec.Struct):
         self.plans.add(entry)
         self.sources.add(entry)
         self.spend.add(entry)
+        self.reported.add(entry)
         self.progress.add(entry)
+        self.live.add(entry)
+        self.governance.add(entry)
 
 
 def fold(entries: Iterable[Entry], views: Views | None = None) -> Views:

@@ -1,0 +1,92 @@
+"""The title of a conversation: what a model is shown to give one, and what of its reply or of the message is one."""
+
+import re
+import unicodedata
+from typing import Final
+
+from timeloom.core.render.fence import fence
+from timeloom.core.stream.scalars import mended
+
+MAX_TITLE_CHARS: Final = 80
+"""Longest title. A longer one is a sentence, and lists of conversations cut it."""
+
+MAX_WORDS_CHARS: Final = 60
+"""Longest title made of the first words of a message; those mean less than a title does."""
+
+MAX_MESSAGE_CHARS: Final = 2_000
+MAX_ANSWER_CHARS: Final = 1_000
+"""How much of the message and of the answer a model is shown; what a conversation is about is said early."""
+
+MAX_REPLY_CHARS: Final = 4_000
+"""How much of a reply is looked at."""
+
+_THOUGHTS: Final = re.compile(
+    r"<channel:thinking>.*?(?:</channel:thinking>|\Z)|<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE
+)
+_TAG: Final = re.compile(r"</?channel:[^<>]{0,64}>?|</?think>", re.IGNORECASE)
+_LABEL: Final = re.compile(r"\A[*_]{0,3}title[*_]{0,3}\s{0,3}:[*_]{0,3}\s*", re.IGNORECASE)
+_MARKS: Final = re.compile(r"\A(?:[#>\-\s]|\*\s)+")
+_SPACE: Final = re.compile(r"\s+")
+_QUOTES: Final = frozenset({'""', "''", "``", "**", "__", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "「」", "『』"})
+_JOINERS: Final = "\u200c\u200d"
+
+
+def title_tail(message: str, answer: str) -> str:
+    """What a model is shown of the conversation: bounded, and fenced, for it is material and no instruction."""
+    parts = [f"THE USER'S FIRST MESSAGE\n{_quoted(message, MAX_MESSAGE_CHARS)}\n"]
+    if answer.strip():
+        parts.append(f"THE ANSWER\n{_quoted(answer, MAX_ANSWER_CHARS)}\n")
+    return "\n".join([*parts, "THE TITLE\nOne line, at most eight words.\n"])
+
+
+def clean_title(reply: str) -> str:
+    """The title that a model's reply holds; empty where it holds none."""
+    text = _TAG.sub("", _THOUGHTS.sub("", reply[:MAX_REPLY_CHARS]))
+    lines = [line for raw in text.splitlines() if (line := _squeezed(raw).strip("`"))]
+    # What ends with a colon announces the title.
+    line = next((line for line in lines if not line.endswith(":")), "")
+    title = _unquoted(_LABEL.sub("", _MARKS.sub("", line)))
+    if title.endswith(".") and not title.endswith(".."):
+        title = title[:-1].rstrip()
+    if len(title) > MAX_TITLE_CHARS or title.startswith("{") or not _says_something(title):
+        return ""
+    return title
+
+
+def first_words(*texts: str) -> str:
+    """The first words of the first of the texts that has any; empty where none has."""
+    for text in texts:
+        words = _squeezed(text[: MAX_WORDS_CHARS * 40])
+        if _says_something(words):
+            return _cut(words)
+    return ""
+
+
+def _quoted(text: str, limit: int) -> str:
+    cut = mended(text[:limit]).strip()
+    return fence(f"{cut}\n…" if len(text) > limit else cut) or "| (nothing)"
+
+
+def _squeezed(text: str) -> str:
+    """The text on one line, without characters that are not seen or that turn a line around."""
+    kept = (char for char in _SPACE.sub(" ", mended(text)) if char in _JOINERS or unicodedata.category(char)[0] != "C")
+    return "".join(kept).strip()
+
+
+def _unquoted(text: str) -> str:
+    while len(text) > 1 and text[0] + text[-1] in _QUOTES:
+        text = text[1:-1].strip()
+    return text
+
+
+def _says_something(text: str) -> bool:
+    return any(char.isalnum() for char in text)
+
+
+def _cut(words: str) -> str:
+    if len(words) <= MAX_WORDS_CHARS:
+        return words
+    head = words[: MAX_WORDS_CHARS - 1]
+    # At the end of a word, unless that leaves next to nothing, as in languages that put no spaces.
+    at = head.rfind(" ")
+    return (head[:at] if at >= MAX_WORDS_CHARS // 2 else head).rstrip(" ,;:.-") + "…"

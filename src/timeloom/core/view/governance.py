@@ -1,0 +1,81 @@
+"""Governance: where the text in a conversation came from, and how long its newest turn waited for people."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from timeloom.core.blocks import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Attachment,
+    AttachmentMeta,
+    ExternalEvent,
+    ResultContent,
+    ResultStatus,
+    RoundStarted,
+    SourcesAdded,
+    ToolCall,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.ids import CallId
+from timeloom.core.timeline import Entry
+
+Origin = Literal["user", "file", "tool", "web", "event"]
+"""Whose words a text is."""
+
+OWN_TOOLS: Final = frozenset({"react.plan", "react.hide", "react.memory_hide", "react.write"})
+"""Tools whose results say only what the model itself has written."""
+
+FILE_TOOLS: Final = frozenset({"react.read", "react.rg", "react.patch", "react.pull", "react.checkout"})
+"""Tools whose results show files."""
+
+_OF_SOURCE: Final[dict[str, Origin]] = {"web": "web", "file": "file", "attachment": "file", "manual": "user"}
+
+
+class GovernanceView(msgspec.Struct):
+    """What gates need to know of a conversation besides what it spent."""
+
+    origins: dict[Origin, int] = {}
+    """Where text of each origin first stood."""
+    waits: list[tuple[str, str]] = []
+    """When the newest turn began to wait for a person and when it was answered (empty while it waits)."""
+    tools: dict[CallId, str] = {}
+    """The tools that the running round has called."""
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        match entry.block:
+            case TurnStarted():
+                self.waits, self.tools = [], {}
+            case RoundStarted():
+                self.tools = {}
+            case ToolCall(tool_call_id=call_id, tool_id=tool_id):
+                self.tools[call_id] = tool_id
+            case ApprovalRequested():
+                self.waits.append((entry.ts, ""))
+            case ApprovalDecided() if self.waits and not self.waits[-1][1]:
+                self.waits[-1] = (self.waits[-1][0], entry.ts)
+            case _:
+                self._see(entry)
+
+    def _see(self, entry: Entry) -> None:
+        match entry.block:
+            case UserPrompt():
+                self._saw("user", entry)
+            case Attachment() | AttachmentMeta():
+                self._saw("file", entry)
+            case ExternalEvent():
+                self._saw("event", entry)
+            case SourcesAdded(rows=rows):
+                for row in rows:
+                    self._saw(_OF_SOURCE[row.source_type], entry)
+            case ResultContent(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
+                tool_id = self.tools.get(call_id, "")
+                if tool_id not in OWN_TOOLS:
+                    self._saw("file" if tool_id in FILE_TOOLS else "tool", entry)
+            case _:
+                pass
+
+    def _saw(self, origin: Origin, entry: Entry) -> None:
+        self.origins.setdefault(origin, entry.seq)
