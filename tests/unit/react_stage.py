@@ -79,11 +79,13 @@ class Stage:
         blocks += (Notice(code=notice.code, text=notice.text, tool_call_id=call) for notice in outcome.notices)
         if outcome.sources:
             blocks.append(SourcesAdded(rows=outcome.sources, tool_call_id=call))
-        blocks += outcome.blocks
-        if outcome.status is not None or not outcome.artifacts:
+        if outcome.status is not None or not (outcome.artifacts or outcome.summary):
             blocks.append(ResultStatus(tool_call_id=call, text=outcome.status or "ok", mime=outcome.status_mime))
         for artifact in outcome.artifacts:
             blocks += _result(artifact, call)
+        if outcome.summary is not None:
+            blocks.append(ResultStatus(tool_call_id=call, text=outcome.summary, mime="application/json"))
+        blocks += outcome.blocks
         await self.append(*blocks, turn=context.turn_id)
 
     async def attach(self, name: str, mime: str, data: bytes, turn: TurnId = T1) -> str:
@@ -116,7 +118,7 @@ def _result(artifact: Artifact, call: CallId) -> list[AnyBlock]:
         size_bytes=artifact.size_bytes,
         error=artifact.error,
     )
-    blocks: list[AnyBlock] = [ResultDigest(tool_call_id=call, digest=digest)]
+    blocks: list[AnyBlock] = [] if artifact.content_only else [ResultDigest(tool_call_id=call, digest=digest)]
     if not artifact.meta_only:
         content = ResultContent(
             tool_call_id=call,
@@ -138,6 +140,7 @@ async def memory_stage(out_dir: Path) -> Stage:
 
 
 def said(outcome: Outcome) -> dict[str, object]:
-    """The status of the outcome as a value."""
-    assert outcome.status is not None
-    return msgspec.json.decode(outcome.status, type=dict[str, object])
+    """The status or summary of the outcome as a value."""
+    text = outcome.summary if outcome.status is None else outcome.status
+    assert text is not None
+    return msgspec.json.decode(text, type=dict[str, object])

@@ -12,6 +12,7 @@ from timeloom.core.ids import CallId
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react import selecting
 from timeloom.tools.react.checkout import CheckoutStatus, checkout
+from timeloom.tools.react.patch import GONE
 from timeloom.tools.react.pull import PullStatus, pull
 from timeloom.tools.react.read import Reading
 
@@ -176,6 +177,7 @@ async def test_replace_takes_all_other_files_away_for_good(stage: Stage) -> None
     outcome = await checked_out(stage, "fi:turn_1.files/src/", replace=True)
     assert list(tree(stage)) == ["src/lib/util.py", "src/main.py"]
     assert status(outcome).removed == ["fi:turn_2.files/own.md", "fi:turn_2.files/readme.md"]
+    assert (outcome.artifacts[-1].path, outcome.artifacts[-1].shown) == ("fi:turn_2.files/readme.md", GONE)
     read = await Reading().read(stage.context(T2), ("fi:turn_2.files/readme.md", "fi:turn_2.files/own.md"))
     assert said(read)["missing"] == ["fi:turn_2.files/readme.md", "fi:turn_2.files/own.md"]
     assert (await pulled(stage, "fi:turn_1.files/readme.md")).missing == []

@@ -12,6 +12,7 @@ from timeloom.tools.artifacts import stored_file
 from timeloom.tools.react import patch as module
 from timeloom.tools.react.patch import patch
 from timeloom.tools.react.read import Reading, ReadItem
+from timeloom.tools.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
 BEFORE = "red\ngreen\nblue\n"
@@ -48,12 +49,8 @@ async def test_a_diff_changes_the_file_and_is_shown_instead_of_the_file(stage: S
     assert (file.path, file.text, file.kind, file.visibility) == (HERE, AFTER, "file", "external")
     assert file.shown
     assert file.shown.how == "stub"
-    assert (diff.path, diff.text, diff.mime, diff.visibility) == (
-        "tc:turn_2.call2.result",
-        DIFF,
-        "text/x-diff",
-        "internal",
-    )
+    assert (diff.path, diff.text, diff.mime) == ("tc:turn_2.call2.result", DIFF, "text/x-diff")
+    assert diff.content_only
     assert on_disk(stage) == AFTER
     assert said(outcome) == {
         "path": HERE,
@@ -97,6 +94,7 @@ async def test_a_deleted_file_is_gone_from_disk_and_timeline(stage: Stage) -> No
     await stage.leave(HERE, BEFORE, T2)
     deleted = await patched(stage, "a.md", "--- a/a.md\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-red\n-green\n-blue\n")
     assert (said(deleted)["result"], deleted.artifacts[0].text) == ("deleted", None)
+    assert deleted.artifacts[0].shown == module.GONE
     assert not (stage.out_dir / "turn_2/files/a.md").exists()
     read = await Reading().read(stage.context(T2), (HERE,))
     assert said(read)["missing"] == [HERE]
@@ -157,3 +155,47 @@ async def test_displayed_line_numbers_are_refused(stage: Stage) -> None:
     with pytest.raises(CodedError) as refused:
         await patch(stage.context(T2), "a.md", shown.text.partition("\n")[2])
     assert refused.value.code == "patch_line_numbers"
+
+
+ADDED = "@@ -1 +1,2 @@\n red\n+pink\n"
+CREATED = "--- /dev/null\n+++ b/files/new.md\n@@ -0,0 +1 @@\n+white\n"
+REMOVED = "--- a/files/a.md\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-red\n-green\n-blue\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "place"),
+    [("files/a.md", ADDED, "a.md"), ("files/new.md", CREATED, "new.md"), ("files/a.md", REMOVED, "a.md")],
+    ids=["added lines", "a new file", "a file taken away"],
+)
+async def test_a_call_that_is_made_again_comes_to_the_same(stage: Stage, path: str, text: str, place: str) -> None:
+    await stage.leave(HERE, BEFORE, T2)
+    context = stage.context(T2)
+    file = stage.out_dir / "turn_2/files" / place
+    first = await patch(context, path, text)
+    left = file.read_text() if file.exists() else None
+    assert await patch(context, path, text) == first
+    assert (file.read_text() if file.exists() else None) == left
+
+
+async def test_a_copied_file_is_copied_again_where_the_call_is_made_again(stage: Stage) -> None:
+    await stage.leave(THERE, BEFORE)
+    context = stage.context(T2)
+    first = await patch(context, THERE, ADDED)
+    assert said(first)["copied_from"] == THERE
+    assert await patch(context, THERE, ADDED) == first
+
+
+async def test_another_call_goes_on_from_what_the_first_one_left(stage: Stage) -> None:
+    await stage.leave(HERE, BEFORE, T2)
+    await patched(stage, "files/a.md", ADDED)
+    await patched(stage, "files/a.md", ADDED)
+    assert on_disk(stage) == "red\npink\npink\ngreen\nblue\n"
+    assert [str(path) for path in Workspace(stage.out_dir).walk(()).files] == ["turn_2/files/a.md"]
+
+
+async def test_what_a_program_wrote_in_the_place_of_what_was_kept_is_passed_over(stage: Stage) -> None:
+    await stage.leave(HERE, BEFORE, T2)
+    (stage.out_dir / "turn_2/files").mkdir(parents=True)
+    (stage.out_dir / "turn_2/files/.part-before").write_bytes(b"\xc1 no record")
+    await patched(stage, "files/a.md", DIFF)
+    assert on_disk(stage) == AFTER

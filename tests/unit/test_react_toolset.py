@@ -61,8 +61,9 @@ async def test_a_file_is_written_patched_found_read_and_hidden(stage: Stage) -> 
     ]
     diff = "@@ -3,2 +3,2 @@\n line 3\n-line 4\n+line four\n"
     assert await run(stage, "react.patch", path="files/a.md", patch=diff) == [
+        ResultDigest.__name__,
+        *[ResultContent.__name__] * 2,
         ResultStatus.__name__,
-        *[ResultDigest.__name__, ResultContent.__name__] * 2,
     ]
     found = await called(stage, "react.rg", pattern="four$")
     items = msgspec.to_builtins(msgspec.json.decode(found.status or "", type=RgStatus).files[0].read_items)
@@ -80,8 +81,8 @@ async def test_a_file_is_written_patched_found_read_and_hidden(stage: Stage) -> 
         == "[READ] [1-7]/4000\n1| line 1\n2| line 2\n3| line 3\n4| line four\n5| line 5\n6| line 6\n7| line 7\n"
     )
     assert await run(stage, "react.hide", path="fi:turn_2.files/a.md", replacement="the lines") == [
-        Hidden.__name__,
         ResultStatus.__name__,
+        Hidden.__name__,
     ]
     await run(stage, "react.read", paths=["fi:turn_2.files/a.md"])
     assert stage.views.artifacts.artifacts["fi:turn_2.files/a.md"].edited

@@ -50,7 +50,7 @@ def test_a_cut_inside_a_line_is_marked_apart_from_the_full_lines() -> None:
 
 def test_the_end_of_a_cut_line_is_not_counted_as_a_full_line() -> None:
     seen = window("abcdef\nghi\n", span=Span(1, 2, 4))
-    assert seen.numbered == "[READ] [2-2]/2\n1| def\n2| ghi\n"
+    assert seen.numbered == "[READ] [2-2]/2; line 1 is shown from its symbol 4 on\n1| def\n2| ghi\n"
 
 
 def test_tokens_bound_a_window_as_symbols_do() -> None:

@@ -85,10 +85,10 @@ async def test_a_file_that_is_unusually_small_is_warned_of(stage: Stage, path: s
 async def test_an_empty_file_is_an_error_and_leaves_what_was_there(stage: Stage) -> None:
     await wrote(stage, "a.md", "something of some length")
     outcome = await wrote(stage, "a.md", " \n")
-    assert outcome.error
-    assert outcome.error.code == "tool_result_error"
-    assert outcome.artifacts[0].error == outcome.error
-    assert outcome.artifacts[0].text is None
+    (failed,) = outcome.artifacts
+    assert failed.error
+    assert failed.error.code == "tool_result_error"
+    assert (failed.text, failed.size_bytes, failed.kind, failed.visibility) == (None, 0, "file", "external")
     assert (stage.out_dir / "turn_2/files/a.md").read_text() == "something of some length"
     read = await Reading().read(stage.context(T2), ("files/a.md",), max_text_symbols=20)
     assert read.artifacts[0].text

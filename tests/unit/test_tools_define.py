@@ -361,6 +361,7 @@ def test_the_envelopes_error_becomes_the_results_and_managed_is_not_shown() -> N
     assert outcome.error.details == {"left": 0, "x": "[1]"}
     assert "managed" not in str(outcome)
     assert result(outcome) == ["partial"]
+    assert [artifact.error for artifact in outcome.artifacts] == [outcome.error]
 
 
 @pytest.mark.parametrize(

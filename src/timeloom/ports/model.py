@@ -1,7 +1,7 @@
 """The model port: a prompt goes out, text comes back in pieces."""
 
 from collections.abc import AsyncGenerator
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -95,7 +95,10 @@ ModelEvent = TextPiece | ThinkingPiece | Finished
 
 
 class ModelError(CodedError):
-    """The model did not answer, or not to the end; `usage` is what it reported before that."""
+    """The model did not answer, or not to the end; `usage` is what it reported before that.
+
+    Where that has no cost because nobody knows the price, `priced` is false.
+    """
 
     def __init__(
         self, kind: ErrorKind, message: str, *, retry_after_s: float | None = None, usage: Usage | None = None
@@ -104,11 +107,21 @@ class ModelError(CodedError):
         self.kind: ErrorKind = kind
         self.retry_after_s = retry_after_s
         self.usage = usage or Usage()
+        self.priced = True
 
     @property
     def retryable(self) -> bool:
         """Whether the same request may pass later, after `retry_after_s` where the service said so."""
         return self.kind in RETRYABLE
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A model whose price is known before it is asked."""
+
+    def price_nano_usd(self, usage: Usage) -> int | None:
+        """What a call with that usage costs, in billionths of a dollar; None where nobody knows."""
+        ...
 
 
 class Model(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -10,12 +10,10 @@ from timeloom.core.blocks import AnyBlock, Hosting, Shown, ToolError
 from timeloom.core.blocks.digest import Kind, Visibility
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.payload import BlobRef
+from timeloom.core.policy.gates import Caller, Effect
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
-
-Effect = Literal["pure", "idempotent", "irreversible"]
-"""What repeating a call does: nothing, nothing more, or harm. A call of the last kind is never repeated unasked."""
 
 DEADLINE_S = 60.0
 """How long a call may take unless its tool says otherwise; then it is cancelled and its result is `tool_timeout`."""
@@ -45,15 +43,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether everything that goes wrong stands in its own report, as with exec; then its errors make no notices."""
     max_text_bytes: int = MAX_TEXT_BYTES
     """Where the text of each of its artifacts is cut, with `...[truncated]` after it."""
-
-
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a tool runs."""
-
-    tenant: str
-    project: str
-    user: str
-    bundle: str = ""
 
 
 class TimelineReader(Protocol):
@@ -95,7 +84,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """Something a call leaves at a logical path: text, bytes, or neither where it is read from disk.
 
-    Bytes go on the timeline for images and PDF only. With `meta_only` the content stays out and its metadata is shown.
+    Bytes go on the timeline for images and PDF only. With `meta_only` the content stays out and its metadata is shown;
+    with `content_only` it has no metadata of its own, as what belongs to the call and is no file.
     """
 
     path: str
@@ -112,6 +102,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     error: ToolError | None = None
     hosting: Hosting | None = None
     meta_only: bool = False
+    content_only: bool = False
     shown: Shown | None = None
     """How the prompt shows the content, where the tool has decided that itself, as one that reads does."""
 
@@ -126,16 +117,18 @@ class ToolNotice(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a call came to, in the order in which it stands on the timeline.
 
-    `blocks` are of the tool's own subject (plans, hides, notes); `status` is a report or status at the call's result
-    path; each artifact becomes metadata and content. An outcome with neither status nor artifact gets a plain receipt.
+    `status` is a report or status at the call's result path; each artifact becomes metadata and content; `summary` is
+    JSON at the result path that says what was done, after them; `blocks` are of the tool's own subject (plans, hides,
+    notes). An outcome that leaves neither metadata nor a status gets a plain receipt.
     """
 
     notices: tuple[ToolNotice, ...] = ()
     sources: tuple[SourceRow, ...] = ()
-    blocks: tuple[AnyBlock, ...] = ()
     status: str | None = None
     status_mime: str = "application/json"
     artifacts: tuple[Artifact, ...] = ()
+    summary: str | None = None
+    blocks: tuple[AnyBlock, ...] = ()
     error: ToolError | None = None
 
 
@@ -147,4 +140,17 @@ class Tool(Protocol):
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """Runs with the parameters (the text of a JSON object); a failure is an outcome with an error, not a raise."""
+        ...
+
+
+Known = Outcome | Literal["not_done", "unknown"]
+"""What a tool can say of an earlier call of it: what it came to, that it was not carried out, or neither."""
+
+
+@runtime_checkable
+class Reconciling(Protocol):
+    """A tool that can find out what became of a call that nobody has heard of since it began."""
+
+    async def reconcile(self, params: str, context: ToolContext) -> Known:
+        """What became of the call with these parameters and `context.tool_call_id`; it changes nothing."""
         ...

@@ -19,6 +19,7 @@ from timeloom.ports.tool import (
     Caller,
     Effect,
     Emit,
+    Known,
     Outcome,
     TimelineReader,
     ToolContext,
@@ -66,6 +67,7 @@ class FunctionTool:
         self.function = function
         self._parameters = parameters
         self._given = given
+        self._reconcile: FunctionTool | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -75,14 +77,35 @@ class FunctionTool:
     async def call(self, params: str, context: ToolContext) -> Outcome:
         """What the function comes to; whatever it raises but a cancellation is the outcome's error."""
         try:
-            values = self._parameters.parse(params)
-            given = {name: GIVEN[kind](context) for name, kind in self._given.items()}
-            return outcome_of(await self.function(**values, **given), context)
+            return outcome_of(await self.run(params, context), context)
         except CodedError as error:
             return Outcome(error=failure(error, context.out_dir))
         except Exception as error:
             _logger.exception("%s failed", self._spec.tool_id)
             return Outcome(error=failure(error, context.out_dir))
+
+    async def run(self, params: str, context: ToolContext) -> object:
+        """What the function returns, or raises."""
+        values = self._parameters.parse(params)
+        given = {name: GIVEN[kind](context) for name, kind in self._given.items()}
+        return await self.function(**values, **given)
+
+    def reconciled_by(self, function: ToolFunction) -> ToolFunction:
+        """Makes the decorated function tell what became of a call that nobody has heard of since it began.
+
+        It takes the tool's parameters, and what it asks for of the context; its result is that of the call, or None
+        where the call was not carried out. It must change nothing, and raise where it cannot tell.
+        """
+        self._reconcile = _defined(self._spec, function, self._parameters.renamed)
+        return function
+
+    async def reconcile(self, params: str, context: ToolContext) -> Known:
+        """What became of the call; `unknown` where no function tells."""
+        other = self._reconcile
+        if other is None:
+            return "unknown"
+        result = await other.run(params, context)
+        return "not_done" if result is None else outcome_of(result, context)
 
 
 def tool(

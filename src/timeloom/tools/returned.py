@@ -7,6 +7,7 @@ An `Outcome` is taken as it is. Text and JSON values become an artifact at the c
 from typing import Final, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from timeloom.core.blocks import ToolError
 from timeloom.core.stream.scalars import mended
@@ -49,7 +50,8 @@ def _opened(envelope: dict[str, object], context: ToolContext) -> Outcome:
     outcome = _json_outcome(envelope.get("ret", beside or None), context)
     if envelope["ok"]:
         return outcome
-    return msgspec.structs.replace(outcome, error=_error(envelope.get("error"), context))
+    error = _error(envelope.get("error"), context)
+    return Outcome(artifacts=tuple(replace(one, error=error) for one in outcome.artifacts), error=error)
 
 
 def _error(said: object, context: ToolContext) -> ToolError:

@@ -29,7 +29,8 @@ MAX_WALKED_FILES: Final = 20_000
 MAX_WALKED_DEPTH: Final = 64
 """Deepest folder of a walk. Deeper ones are left out: each level costs an open descriptor."""
 
-_PART: Final = ".part-"
+UNSEEN: Final = ".part-"
+"""How the names begin of files that are no one's work: those being written, and what is kept of a change."""
 _READ_ONLY: Final = 0o444
 _EDITABLE: Final = 0o644
 _numbers = itertools.count()
@@ -150,8 +151,8 @@ class Workspace:
 
 
 def _is_file(name: str, folder: int) -> bool:
-    """Whether it is a plain file, and none that is being written."""
-    if name.startswith(_PART):
+    """Whether it is a plain file, and somebody's work."""
+    if name.startswith(UNSEEN):
         return False
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -162,7 +163,7 @@ def _is_file(name: str, folder: int) -> bool:
 
 def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
     """The file under its name, by way of another name in the same folder."""
-    part = f"{_PART}{os.getpid()}-{next(_numbers)}"
+    part = f"{UNSEEN}{os.getpid()}-{next(_numbers)}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(part, dir_fd=folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -14,7 +14,8 @@ from timeloom.core.render.json_text import json_line
 from timeloom.core.tokens import estimate
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.artifacts import LocalFile, local_file
-from timeloom.tools.mime import is_viewable, text_in
+from timeloom.tools.mime import is_viewable, mime_of, text_in
+from timeloom.tools.react.patch import GONE
 from timeloom.tools.react.selecting import MAX_SELECTED_FILES, selected
 from timeloom.tools.workspace import Workspace
 
@@ -64,7 +65,8 @@ async def checkout(
         kept = {physical(target) for target in targets}
         gone = await asyncio.to_thread(_take_away, workspace, context.turn_id, kept)
         status.removed = [str(logical(str(place))) for place in gone]
-        artifacts += (_gone(path) for path in status.removed if path in context.timeline.views.artifacts.artifacts)
+        known = context.timeline.views.artifacts.artifacts
+        artifacts += (_gone(path, mime_of(path)) for path in status.removed if path in known)
     return Outcome(status=msgspec.json.encode(status).decode(), artifacts=tuple(artifacts))
 
 
@@ -111,6 +113,6 @@ def _artifact(target: FilePath, source: LocalFile) -> Artifact:
     )
 
 
-def _gone(path: str) -> Artifact:
+def _gone(path: str, mime: str) -> Artifact:
     """A version without content: from here on there is no file."""
-    return Artifact(path=path, mime="text/plain", visibility="internal", size_bytes=0)
+    return Artifact(path=path, mime=mime, visibility="internal", size_bytes=0, shown=GONE)

@@ -14,6 +14,7 @@ from timeloom.core.tokens import estimate
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.artifacts import LocalFile, find_file, local_file
 from timeloom.tools.react.resolve import named
+from timeloom.tools.react.undo import keep_for_undo, undo
 from timeloom.tools.react.windows import split_lines
 from timeloom.tools.react.write import (
     MAX_CONTENT_BYTES,
@@ -23,6 +24,9 @@ from timeloom.tools.react.write import (
     writable,
 )
 from timeloom.tools.workspace import Workspace
+
+GONE: Final = Shown(how="stub", text="[READ] taken away: from here on there is no such file")
+"""What a prompt shows of the version that a file ends with."""
 
 _NAMED_ELSEWHERE: Final = 5
 
@@ -49,21 +53,23 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     patch: a unified diff of this one file with context lines, or the file's whole new text
     """
     target = writable(path, context)
+    # A call that a crash cut off after it wrote is made again: a diff of added lines could fit a second time.
+    await asyncio.to_thread(undo, target.physical, context)
     source = await _source(path, target, context)
     before = None if source is None else _text(source)
     result = await asyncio.to_thread(_planned, before, patch, target, context)
     if result.kind == "unchanged" or result.after == before:
-        return Outcome(status=_summary(target, result, source, "unchanged"))
+        return Outcome(summary=_summary(target, result, source, "unchanged"))
     await _carry_out(target, result, context)
     is_diff = read_patch(before, patch) is not None
     artifacts = [_artifact(target, result, source, context, is_diff=is_diff)]
     if is_diff:
         call = ToolPath(context.turn_id, context.tool_call_id, "result")
-        artifacts.append(Artifact(path=str(call), mime="text/x-diff", text=patch, visibility="internal"))
+        artifacts.append(Artifact(path=str(call), mime="text/x-diff", text=patch, content_only=True))
     return Outcome(
         notices=moved_notices(target),
-        status=_summary(target, result, source, result.kind),
         artifacts=tuple(artifacts),
+        summary=_summary(target, result, source, result.kind),
     )
 
 
@@ -105,6 +111,7 @@ def _elsewhere(target: Rewritten, context: ToolContext) -> str:
 
 async def _carry_out(target: Rewritten, result: PatchResult, context: ToolContext) -> None:
     workspace = Workspace(context.out_dir)
+    await asyncio.to_thread(keep_for_undo, target.physical, context)
     if result.after is None:
         await asyncio.to_thread(workspace.remove, target.physical)
     else:
@@ -118,7 +125,7 @@ def _artifact(
     digest = source.digest if source else None
     after = result.after
     mime = digest.mime if digest and digest.mime else text_mime(target.relative)
-    shown = None
+    shown = GONE if after is None else None
     if after and is_diff:
         said = f"[READ] {result.kind}, {len(split_lines(after))} lines now: react.read({json_line([str(target.path)])})"
         shown = Shown(how="stub", tokens=estimate(after), text=said)

@@ -278,6 +278,8 @@ def _artifact(
         sources_used=digest.sources_used if digest else (),
         size_bytes=readable.size_bytes,
         hosting=readable.hosting,
+        # A row of the pool says itself what it is.
+        content_only=readable.path.startswith("so:"),
         shown=shown,
     )
 

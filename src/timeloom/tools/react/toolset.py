@@ -21,10 +21,9 @@ def react_tools(reading: Reading | None = None, hiding: Hiding | None = None) ->
         tool("react.pull", effect="idempotent", examples=('{"paths":["fi:turn_1.user.attachments/data.csv"]}',))(pull),
         tool("react.checkout", effect="idempotent", examples=('{"paths":["fi:turn_1.files/src/"]}',))(checkout),
         tool("react.write", effect="idempotent", examples=('{"path":"files/report.md","content":"# Report"}',))(write),
-        # A diff of added lines can fit a second time.
         tool(
             "react.patch",
-            effect="irreversible",
+            effect="idempotent",
             examples=('{"path":"files/report.md","patch":"@@ -1 +1 @@\\n-# Report\\n+# The report"}',),
         )(patch),
         tool("react.plan", effect="idempotent", examples=('{"mode":"new","steps":["collect","compare"]}',))(plan),

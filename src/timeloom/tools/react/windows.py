@@ -98,7 +98,8 @@ def _window(lines: list[str], span: Span, symbols: int, count_tokens: CountToken
     # A line of which only the end is in sight is not fully so.
     first = start + 1 if span.symbol_start > 1 and last >= start else start
     text = "".join(taken)
-    heading = f"[READ] {_lines_of(first, last, len(lines))}{_cut_words(last + 1, skipped, cut)}\n"
+    begun = f"; line {start} is shown from its symbol {span.symbol_start} on" if first > start else ""
+    heading = f"[READ] {_lines_of(first, last, len(lines))}{begun}{_cut_words(last + 1, skipped, cut)}\n"
     numbered = heading + fence(text, first_line=start)
     return Window(text, numbered, count_tokens(numbered), len(lines), first, last, cut, more)
 

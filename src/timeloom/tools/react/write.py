@@ -4,6 +4,8 @@ import asyncio
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
+from msgspec.structs import replace
+
 from timeloom.core.blocks import Note, ToolError
 from timeloom.core.blocks.digest import Kind
 from timeloom.core.codes import CodedError
@@ -51,9 +53,6 @@ async def write(
     data = _checked(content, channel, scratchpad=scratchpad)
     _check_type(target.relative)
     notices = moved_notices(target)
-    if not data:
-        return _empty(target, notices)
-    await asyncio.to_thread(Workspace(context.out_dir).write, target.physical, data)
     artifact = Artifact(
         path=str(target.path),
         mime=text_mime(target.relative),
@@ -66,6 +65,9 @@ async def write(
         size_bytes=len(data),
         write_warning=_warning(text_mime(target.relative), len(data)),
     )
+    if not data:
+        return _refused(artifact, notices)
+    await asyncio.to_thread(Workspace(context.out_dir).write, target.physical, data)
     notes = (Note(tool_call_id=context.tool_call_id, text=content.strip()),) if scratchpad else ()
     return Outcome(notices=notices, blocks=notes, artifacts=(artifact,))
 
@@ -121,17 +123,11 @@ def _check_type(name: str) -> None:
         )
 
 
-def _empty(target: Rewritten, notices: tuple[ToolNotice, ...]) -> Outcome:
+def _refused(written: Artifact, notices: tuple[ToolNotice, ...]) -> Outcome:
+    """The outcome of an empty text: what was meant to be written, with the error in its metadata."""
     error = ToolError(code="tool_result_error", message="the content is empty, so no file was written")
-    artifact = Artifact(
-        path=str(target.path),
-        mime=text_mime(target.relative),
-        physical_path=str(target.physical),
-        size_bytes=0,
-        error=error,
-        meta_only=True,
-    )
-    return Outcome(notices=notices, artifacts=(artifact,), error=error)
+    failed = replace(written, text=None, sources_used=(), size_bytes=0, write_warning="", error=error, meta_only=True)
+    return Outcome(notices=notices, artifacts=(failed,), error=error)
 
 
 def _warning(mime: str, size: int) -> str:
