@@ -5,8 +5,11 @@ from pathlib import Path
 
 import msgspec
 
+from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId, make_conversation_id
+from timeloom.core.policy.budget import Budgets
+from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.render.previews import shown_text
 from timeloom.ports.clock import Clock, SystemClock
@@ -15,10 +18,13 @@ from timeloom.ports.model import Model
 from timeloom.ports.store import Store
 from timeloom.runtime.act import Workshop
 from timeloom.runtime.ask_model import Asking, LiveDelta
+from timeloom.runtime.govern import Governor
 from timeloom.runtime.inbox import Inbox
 from timeloom.runtime.prompting import ConversationPrompter, PromptSettings
-from timeloom.runtime.session import Session
+from timeloom.runtime.session import HOLDER, Session
+from timeloom.runtime.title import Titling
 from timeloom.runtime.turn import Turns
+from timeloom.tools.react.read import Reading, ReadLimits
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
 
@@ -29,6 +35,36 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     limits: Limits = Limits()
     instructions: str = ""
+    max_output_tokens: int = PromptSettings().max_output_tokens
+    thinking_tokens: int = 0
+    read: ReadLimits = ReadLimits()
+    policies: tuple[Policy, ...] = DEFAULT_POLICIES
+    budgets: Budgets = Budgets()
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Setting":
+        """The part of the settings that a conversation is held with."""
+        return cls(
+            data_dir=settings.data_dir,
+            limits=Limits(max_iterations=settings.react.max_iterations, fanout=settings.react.multi_action),
+            instructions=settings.instructions,
+            max_output_tokens=settings.models.max_output_tokens,
+            thinking_tokens=settings.models.thinking_tokens,
+            read=ReadLimits(
+                text_symbols=settings.read.text_symbols,
+                tokens=settings.read.tokens,
+                text_bytes=settings.read.text_bytes,
+                image_bytes=settings.modality.max_image_bytes,
+                pdf_bytes=settings.modality.max_doc_bytes,
+                call_tokens=settings.read.call_tokens,
+            ),
+            policies=_policies(settings.ask_before),
+        )
+
+
+def _policies(tools: str) -> tuple[Policy, ...]:
+    names = [name.strip() for name in tools.split(",") if name.strip()]
+    return (*DEFAULT_POLICIES, ask_before(names)) if names else DEFAULT_POLICIES
 
 
 async def open_session(
@@ -38,13 +74,14 @@ async def open_session(
     *,
     clock: Clock | None = None,
     ids: Ids | None = None,
+    holder: str = HOLDER,
 ) -> Session:
-    """The session of that conversation, or of a new one that begins with the header."""
+    """The session of that conversation, or of a new one that begins with the header; raises `HeldError`."""
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if conversation is not None:
-        return await Session.resume(store, conversation, clock, ids)
+        return await Session.resume(store, conversation, clock, ids, holder=holder)
     fresh = make_conversation_id(clock.epoch_us() // 1000, ids.bits())
-    return await Session.start(store, fresh, header, clock, ids)
+    return await Session.start(store, fresh, header, clock, ids, holder=holder)
 
 
 def make_turns(
@@ -53,13 +90,24 @@ def make_turns(
     setting: Setting,
     on_delta: Callable[[LiveDelta], None],
     registry: ToolRegistry | None = None,
+    *,
+    title_model: Model | None = None,
 ) -> Turns:
-    """What runs the session's turns with that model; without a registry, with the react tools."""
-    registry = registry or ToolRegistry(react_tools())
+    """What runs the session's turns with that model; without a registry, with the react tools.
+
+    Without a title model the first words of a conversation are its title.
+    """
+    registry = registry or ToolRegistry(react_tools(Reading(limits=setting.read)))
     prompts = PromptSettings(
-        limits=setting.limits, window_tokens=model.window_tokens, instructions=setting.instructions
+        model=model.name,
+        limits=setting.limits,
+        window_tokens=model.window_tokens,
+        max_output_tokens=setting.max_output_tokens,
+        thinking_tokens=setting.thinking_tokens,
+        instructions=setting.instructions,
     )
     inbox = Inbox(session)
+    governor = Governor(session=session, policies=setting.policies, budgets=setting.budgets)
     out_dir = setting.data_dir / "workspaces" / session.conversation
     out_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     out_dir.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +118,9 @@ def make_turns(
         out_dir=out_dir,
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
+        governor=governor,
     )
-    prompter = ConversationPrompter(session, registry.specs(), prompts)
-    asking = Asking(session=session, model=model, prompter=prompter, on_delta=on_delta)
-    return Turns(session=session, asking=asking, workshop=workshop, inbox=inbox, limits=setting.limits)
+    prompter = ConversationPrompter(session, registry.specs(), prompts, governor)
+    asking = Asking(session=session, model=model, prompter=prompter, on_delta=on_delta, governor=governor)
+    titles = Titling(session, title_model)
+    return Turns(session=session, asking=asking, workshop=workshop, inbox=inbox, titles=titles, limits=setting.limits)

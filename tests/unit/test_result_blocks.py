@@ -149,7 +149,22 @@ def test_a_read_leaves_its_status_first() -> None:
 
 def test_a_call_that_leaves_nothing_gets_a_plain_receipt() -> None:
     blocks = blocks_of(Outcome(blocks=(Note(tool_call_id=CALL, text="[D] decided"),)))
-    assert kinds(blocks) == ["Note", "ResultStatus"]
+    assert kinds(blocks) == ["ResultStatus", "Note"]
+
+
+def test_a_patch_leaves_metadata_first_and_its_summary_last() -> None:
+    diff = Artifact(path=RESULT, mime="text/x-diff", text="@@ -1 +1 @@", content_only=True)
+    outcome = Outcome(artifacts=(text_artifact("# A"), diff), summary='{"result":"patched"}')
+    blocks = blocks_of(outcome)
+    assert kinds(blocks) == ["ResultDigest", "ResultContent", "ResultContent", "ResultStatus"]
+    assert isinstance(blocks[2], ResultContent) and isinstance(blocks[3], ResultStatus)
+    assert (blocks[2].artifact_path, blocks[2].digest) == (RESULT, None)
+    assert (blocks[3].text, blocks[3].mime) == ('{"result":"patched"}', "application/json")
+
+
+def test_content_without_metadata_does_not_close_a_call_alone() -> None:
+    row = Artifact(path="so:sources_pool[1]", mime="text/plain", text="[1] A", content_only=True)
+    assert kinds(blocks_of(Outcome(artifacts=(row,)))) == ["ResultStatus", "ResultContent"]
 
 
 def test_metadata_can_stand_alone() -> None:
@@ -199,6 +214,9 @@ def test_a_file_that_is_missing_is_told_and_has_no_content() -> None:
     assert notices_of(blocks) == [("tool_result_error", f"{FILE}: the file is empty")]
     both = blocks_of(Outcome(error=error, artifacts=(Artifact(path=FILE, mime="text/html", error=error),)))
     assert notices_of(both) == [("tool_result_error", "the file is empty")]
+    assert kinds(both) == ["Notice", "ResultDigest"]
+    nowhere = blocks_of(Outcome(error=error, artifacts=(Artifact(path="/x", mime="text/html", error=error),)))
+    assert kinds(nowhere) == ["Notice", "Notice", "ResultStatus"]
 
 
 def test_what_is_at_no_logical_path_is_told_and_left_out() -> None:
@@ -220,7 +238,7 @@ def test_blocks_that_are_not_a_tools_to_give_are_told_and_left_out() -> None:
 
 
 def test_a_note_belongs_to_the_call_that_left_it() -> None:
-    [note, _] = blocks_of(Outcome(blocks=(Note(tool_call_id=CallId("c8"), text="n"),)))
+    [_, note] = blocks_of(Outcome(blocks=(Note(tool_call_id=CallId("c8"), text="n"),)))
     assert note == Note(tool_call_id=CALL, text="n")
 
 
@@ -364,6 +382,7 @@ wild_artifacts = st.builds(
     error=st.none() | wild_errors,
     hosting=st.none() | st.builds(Hosting, hosted_uri=wild_text, rn=wild_text, key=wild_text),
     meta_only=st.booleans(),
+    content_only=st.booleans(),
     shown=st.none()
     | st.just(Shown("whole", 3))
     | st.builds(Shown, st.sampled_from(("preview", "stub")), st.integers(0, 9), wild_text.filter(bool)),
@@ -376,6 +395,7 @@ outcomes = st.builds(
     status=st.none() | wild_text,
     status_mime=wild_text,
     artifacts=st.lists(wild_artifacts, max_size=4).map(tuple),
+    summary=st.none() | wild_text,
     error=st.none() | wild_errors,
 )
 specs = st.builds(
@@ -403,17 +423,17 @@ def test_the_blocks_of_any_outcome_are_in_order_close_the_call_and_can_be_stored
 
 
 def in_order(blocks: Sequence[AnyBlock]) -> bool:
-    """Notices, sources, own blocks; then at most one status, and metadata each before its one content."""
+    """Notices, sources, results, own blocks; a status first or last among results, metadata before its content."""
     ranks = [rank(block) for block in blocks]
-    results = [block for block, at in zip(blocks, ranks, strict=True) if at == 4]
-    statuses = [block for block in blocks if isinstance(block, ResultStatus)]
+    results = [block for block, at in zip(blocks, ranks, strict=True) if at == 2]
+    inner = [block for block in results[1:-1] if isinstance(block, ResultStatus)]
     paired = all(
-        isinstance(before, ResultDigest) and before.digest.artifact_path == block.artifact_path
-        for before, block in pairwise(results)
-        if isinstance(block, ResultContent)
+        isinstance(before, ResultDigest) and before.digest == block.digest
+        for before, block in pairwise([None, *results])
+        if isinstance(block, ResultContent) and block.digest
     )
-    begins = not results or isinstance(results[0], ResultDigest)
-    return ranks == sorted(ranks) and len(statuses) <= 1 and paired and begins and bool(statuses or results)
+    closes = any(isinstance(block, ResultStatus | ResultDigest) for block in results)
+    return ranks == sorted(ranks) and not inner and paired and closes
 
 
 def rank(block: AnyBlock) -> int:
@@ -422,13 +442,11 @@ def rank(block: AnyBlock) -> int:
             return 0
         case SourcesAdded():
             return 1
-        case ResultStatus():
-            return 3
-        case ResultDigest() | ResultContent():
-            return 4
+        case ResultStatus() | ResultDigest() | ResultContent():
+            return 2
         case _:
             assert isinstance(block, OWN_BLOCKS)
-            return 2
+            return 3
 
 
 def test_a_reference_of_a_source_is_kept() -> None:

@@ -16,10 +16,11 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef
-from timeloom.core.timeline import NO_TURN
+from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.views import Views
-from timeloom.ports.journal import ConflictError
+from timeloom.ports.leases import HeldError, LeaseLostError
 from timeloom.ports.reader import ConversationUnknownError
+from timeloom.ports.store import StoreError
 from timeloom.runtime.inbox import Inbox
 from timeloom.runtime.session import Session
 from timeloom.stores.memory import MemoryStore
@@ -67,6 +68,7 @@ def test_a_session_appends_publishes_and_resumes() -> None:
         await session.append([RoundStarted(round=1)], TURN)
         assert (heard, session.opening) == ([2, 3], "hello")
         assert (session.caller.user, session.caller.bundle) == ("u", "b")
+        await session.close()
         again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
         assert encode_views(again.views) == encode_views(session.views)
         assert again.opening == "hello"
@@ -74,14 +76,68 @@ def test_a_session_appends_publishes_and_resumes() -> None:
     run(check())
 
 
-def test_a_second_writer_is_refused() -> None:
+def test_a_conversation_has_one_session_at_a_time() -> None:
     async def check() -> None:
         store = MemoryStore()
-        first = await started(store)
-        second = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
-        await first.append([TurnStarted(n=1)], TURN)
-        with pytest.raises(ConflictError):
-            await second.append([TurnStarted(n=1)], TURN)
+        async with await Session.start(
+            store, CONVERSATION, HEADER, FixedClock(), CountingIds(), holder="the first"
+        ) as first:
+            with pytest.raises(HeldError, match="the first"):
+                await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+            await first.append([TurnStarted(n=1)], TURN)
+        second = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds(), holder="the second")
+        await second.append([TurnStarted(n=2)], TurnId("turn_2"))
+        with pytest.raises(LeaseLostError, match="closed"):
+            await first.append([TurnStarted(n=3)], TurnId("turn_3"))
+        await first.close()
+        with pytest.raises(HeldError, match="the second"):
+            await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+
+    run(check())
+
+
+def test_a_session_that_lost_its_conversation_is_over() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        await store.delete(CONVERSATION)
+        with pytest.raises(LeaseLostError, match="deleted"):
+            await session.append([TurnStarted(n=1)], TURN)
+        other = await started(store)
+        with pytest.raises(LeaseLostError, match="deleted"):
+            await session.append([TurnStarted(n=1)], TURN)
+        await session.close()
+        await other.append([TurnStarted(n=1)], TURN)
+
+    run(check())
+
+
+def test_a_session_that_could_not_load_lets_go() -> None:
+    class Unreadable(MemoryStore):
+        broken = True
+
+        async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+            if self.broken:
+                raise StoreError("store_damaged", "for a moment")
+            return await super().load(conversation, after, limit)
+
+    async def check() -> None:
+        store = Unreadable()
+        await (await started(store)).close()
+        with pytest.raises(StoreError):
+            await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+        store.broken = False
+        await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+
+    run(check())
+
+
+def test_a_session_may_be_closed_after_its_store() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        await store.close()
+        await session.close()
 
     run(check())
 
@@ -106,6 +162,7 @@ def test_stored_text_is_read_back_and_neighbours_are_read_together() -> None:
         assert isinstance(prompt.text, BlobRef)
         assert await session.text(prompt.text) == long == session.opening
         assert [entry.seq for entry in await session.entries([2, 4, 5])] == [2, 4, 5]
+        await session.close()
         again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
         assert again.opening == long
 

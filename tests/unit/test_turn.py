@@ -1,17 +1,13 @@
 """The loop: scripted models hold whole conversations over real stores, and every step is on the timeline."""
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
+from turn_stage import Stage, Step, answers, blocks_of, calls, decided, only, run, script
 
-from timeloom.app import Setting, make_turns, open_session
 from timeloom.core.blocks import (
-    AnyBlock,
     Completion,
-    ConversationStarted,
     EndReason,
     Followup,
     ModelAnswered,
@@ -32,88 +28,7 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.render.fence import unescape
 from timeloom.core.timeline import Entry
-from timeloom.ports.tool import Outcome, ToolContext
-from timeloom.runtime.ask_model import LiveDelta
-from timeloom.runtime.session import Session
 from timeloom.runtime.shrink import shrink
-from timeloom.runtime.turn import Turns
-from timeloom.stores.memory import MemoryStore
-from timeloom.testing import ScriptedModel
-from timeloom.tools.define import tool
-from timeloom.tools.react.toolset import react_tools
-from timeloom.tools.registry import ToolRegistry
-
-HEADER = ConversationStarted(tenant="t", project="p", user="u")
-Step = dict[str, object]
-
-
-def calls(tool_id: str, notes: str = "", **params: object) -> str:
-    decision: dict[str, object] = {
-        "action": "call_tool",
-        "notes": notes,
-        "tool_call": {"tool_id": tool_id, "params": params},
-    }
-    return f"<channel:thinking>hm</channel:thinking>\n{decided(decision)}"
-
-
-def answers(text: str, notes: str = "") -> str:
-    return decided({"action": "complete", "notes": notes, "final_answer": text})
-
-
-def decided(decision: dict[str, object]) -> str:
-    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
-
-
-def script(*steps: str | Step) -> ScriptedModel:
-    items: list[object] = [{"reply": step} if isinstance(step, str) else step for step in steps]
-    return ScriptedModel.from_text(json.dumps(items))
-
-
-class Stage:
-    """A conversation in memory with a scripted model."""
-
-    def __init__(self, tmp_path: Path, *steps: str | Step, limits: Limits | None = None) -> None:
-        self.store = MemoryStore()
-        self.model = script(*steps)
-        self.heard: list[LiveDelta] = []
-        self.setting = Setting(data_dir=tmp_path, limits=limits or Limits())
-        self.effects: list[str] = []
-
-    async def open(self, session: Session | None = None) -> Turns:
-        session = session or await open_session(self.store, None, HEADER)
-        turns = make_turns(session, self.model, self.setting, self.heard.append, self.registry())
-        turns.asking.backoff = (0.001,)
-        return turns
-
-    def registry(self) -> ToolRegistry:
-        async def look(context: ToolContext, size: int = 10) -> str:
-            """Looks."""
-            self.effects.append(context.tool_call_id)
-            return "x " * size
-
-        async def send(context: ToolContext) -> Outcome:
-            """Sends."""
-            self.effects.append(context.tool_call_id)
-            return Outcome(status="sent")
-
-        extra = (tool("t.look", effect="pure")(look), tool("t.send", effect="irreversible")(send))
-        return ToolRegistry((*react_tools(), *extra))
-
-    def said(self, channel: str) -> str:
-        return "".join(delta.text for delta in self.heard if delta.channel == channel)
-
-
-async def blocks_of(turns: Turns) -> list[AnyBlock]:
-    session = turns.session
-    return [entry.block for entry in await session.entries(range(1, session.views.tail + 1))]
-
-
-def only(blocks: list[AnyBlock], kind: type[AnyBlock]) -> list[AnyBlock]:
-    return [block for block in blocks if isinstance(block, kind)]
-
-
-def run(check: Callable[[], Coroutine[object, object, None]]) -> None:
-    asyncio.run(check())
 
 
 def test_a_conversation_of_several_rounds_is_wholly_on_the_timeline(tmp_path: Path) -> None:
@@ -166,7 +81,7 @@ def test_a_second_turn_sees_the_first(tmp_path: Path) -> None:
         turns = await stage.open()
         await turns.run("first")
         await turns.run("second")
-        again = await stage.open(await open_session(stage.store, turns.session.conversation, HEADER))
+        again = await stage.reopen(turns.session)
         stage.model = script(answers("one"), answers("two"), answers("three"))
         again.asking.model = stage.model
         assert await again.run("third") == "completed"
@@ -190,7 +105,7 @@ def test_a_turn_that_comes_to_no_answer_says_why(tmp_path: Path, steps: list[str
     async def check() -> None:
         turns = await Stage(tmp_path, *steps, limits=Limits(max_iterations=3)).open()
         assert await turns.run("go") == reason
-        end = (await blocks_of(turns))[-1]
+        (end,) = only(await blocks_of(turns), TurnEnded)
         assert isinstance(end, TurnEnded)
         assert end.text or reason == "exited"
 
@@ -322,7 +237,7 @@ def test_a_call_that_nobody_finished_is_repeated_only_where_that_does_no_harm(
         reply = ModelAnswered(round=1, model="m", stop_reason="end", text=calls(tool_id))
         begun = [TurnStarted(n=1), UserPrompt(text="go"), RoundStarted(round=1), reply]
         await session.append([*begun, ToolCall(tool_id=tool_id, tool_call_id=CallId("c1"))], turn)
-        again = await stage.open(await open_session(stage.store, session.conversation, HEADER))
+        again = await stage.reopen(session)
         assert await again.go_on() == "completed"
         assert len(stage.effects) == effects
         errors = [

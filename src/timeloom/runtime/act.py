@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never, cast
+from typing import Final, Literal, assert_never, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     AnyBlock,
+    ApprovalRequested,
     Completion,
+    Gate,
     Notes,
     Notice,
     PlanAcknowledged,
@@ -25,17 +27,24 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.plans.acknowledging import read_notes
 from timeloom.core.plans.changes import Moment
+from timeloom.core.policy.gates import ToolStep
+from timeloom.core.policy.next_step import INTERRUPTED, DropCall, FinishCall, RunCall
 from timeloom.core.policy.reading import EXEC_PREFIX, Reply
 from timeloom.core.render.fence import ESCAPE, unescape
 from timeloom.core.stream.citations import sources_used
 from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
 from timeloom.core.view.plans import carried_over
-from timeloom.ports.tool import ToolContext
-from timeloom.runtime.run_tools import RunSettings, Show, run_call
+from timeloom.ports.ledger import Amounts, Most
+from timeloom.ports.tool import Tool, ToolContext
+from timeloom.runtime.govern import Admission, Governor, tool_key
+from timeloom.runtime.run_tools import RunSettings, Show, reconcile_call, run_call
 from timeloom.runtime.session import Session
 from timeloom.tools.registry import ToolRegistry
 
-PLAN_TOOL = "react.plan"
+PLAN_TOOL: Final = "react.plan"
+
+APPROVAL: Final = "approval"
+"""The name of the policy by which a call runs that a person has allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +57,7 @@ class Workshop:
     out_dir: Path
     emit: Callable[[str, str], None]
     interrupt: asyncio.Event
+    governor: Governor
 
 
 async def carry_out(workshop: Workshop, decision: Decision, reply: Reply | None) -> None:
@@ -61,39 +71,120 @@ async def carry_out(workshop: Workshop, decision: Decision, reply: Reply | None)
             assert_never(decision)
 
 
-async def finish_call(workshop: Workshop) -> None:
-    """Sees to the receipt of a call that was begun by somebody who is gone: runs it again where that does no harm."""
-    session = workshop.session
+async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) -> None:
+    """Sees to the receipt of the open call, which somebody who is gone has begun, or which a person was asked about."""
+    session, call = workshop.session, await _open_call(workshop.session)
+    turn = session.views.progress.turn_id
+    match step:
+        case FinishCall(again=True):
+            await _finish(workshop, call, turn)
+        case FinishCall():
+            await session.append([_dropped(call.tool_call_id, "tool_interrupted", _CALLED_OFF)], turn)
+        case RunCall():
+            # That it begins is durable before it does.
+            allowed = Gate(policy=APPROVAL, verdict="allow", tool_call_id=call.tool_call_id)
+            await session.append([allowed], turn)
+            await _run(workshop, call, turn)
+        case DropCall(code=code, text=text):
+            await session.append([_dropped(call.tool_call_id, code, text)], turn)
+        case _:
+            assert_never(step)
+
+
+async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
+    """Runs a call again where that does no harm; else asks its tool what became of it, and a person where it cannot."""
+    tool = workshop.registry.resolve(call.tool_id)
+    known = "not_done" if tool.spec.effect != "irreversible" else await _reconciled(workshop, tool, call)
+    match known:
+        case "not_done":
+            await _run(workshop, call, turn)
+        case "unknown":
+            question = ApprovalRequested(
+                tool_call_id=call.tool_call_id, tool_id=tool.spec.tool_id, text=_UNKNOWN, policy=INTERRUPTED
+            )
+            await workshop.session.append([question], turn)
+        case _:
+            await workshop.session.append(known, turn)
+
+
+async def _open_call(session: Session) -> ToolCall:
     progress = session.views.progress
     assert progress.open_call is not None
-    known = session.views.calls.get(progress.turn_id, progress.open_call)
+    known = session.views.calls.get(progress.turn_id, progress.open_call.call_id)
     assert known is not None
     assert known.call_seq is not None
     (entry,) = await session.entries([known.call_seq])
     assert isinstance(entry.block, ToolCall)
-    if workshop.registry.resolve(entry.block.tool_id).spec.effect == "irreversible":
-        await session.append([_interrupted(progress.open_call)], progress.turn_id)
-    else:
-        await _run(workshop, entry.block, progress.turn_id)
+    return entry.block
 
 
 async def _call(workshop: Workshop, decision: CallTool, reply: Reply) -> None:
     session, turn = workshop.session, workshop.session.views.progress.turn_id
     call_id = session.new_call_id()
     call = ToolCall(tool_id=decision.tool_id, tool_call_id=call_id, params=decision.params)
+    admission = await _admission(workshop, call, turn)
+    ruling = admission.ruling
+    gate = Gate(policy=ruling.policy or APPROVAL, verdict=ruling.verdict, text=ruling.text, tool_call_id=call_id)
+    blocks = _announced_call(session, decision, call, reply)
+    match ruling.verdict:
+        case "allow":
+            await session.append(blocks, turn)
+            await _run(workshop, call, turn)
+            await workshop.governor.settle(admission, Amounts(tool_calls=1))
+        case "refuse":
+            await session.append([*blocks, gate, _dropped(call_id, "gate_refused", ruling.text)], turn)
+        case "ask":
+            tool_id = workshop.registry.resolve(call.tool_id).spec.tool_id
+            question = ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, text=ruling.text, policy=ruling.policy)
+            await session.append([*blocks, gate, question], turn)
+        case _:
+            assert_never(ruling.verdict)
+
+
+async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId) -> Admission:
+    spec = workshop.registry.resolve(call.tool_id).spec
+    step = ToolStep(
+        tool_id=spec.tool_id,
+        params=await workshop.session.text(call.params),
+        effect=spec.effect,
+        calls_before=workshop.session.views.progress.tool_calls.get(call.tool_id, 0),
+    )
+    return await workshop.governor.admit(step, tool_key(turn, call.tool_call_id), Most(tool_calls=1))
+
+
+def _announced_call(session: Session, decision: CallTool, call: ToolCall, reply: Reply) -> list[AnyBlock]:
+    """The call with what stands before it and the notices after it."""
+    call_id = call.tool_call_id
     blocks: list[AnyBlock] = []
     if decision.notes.strip():
         blocks.append(Notes(tool_call_id=call_id, text=decision.notes))
         blocks += _acknowledged(session, decision.notes, reply, call_id)
     if decision.tool_id.startswith(EXEC_PREFIX) and reply.code is not None:
         blocks.append(ToolCode(tool_call_id=call_id, text=reply.code))
-    await session.append([*blocks, call], turn)
-    await _run(workshop, call, turn)
+    notices = [block for block in blocks if isinstance(block, Notice)]
+    return [*(block for block in blocks if block not in notices), call, *notices]
 
 
 async def _run(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
     session = workshop.session
-    context = ToolContext(
+    settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
+    tool = workshop.registry.resolve(call.tool_id)
+    meant = replace(call, params=_as_meant(await session.text(call.params)))
+    await session.append(await run_call(tool, meant, _context(workshop, call, turn), settings), turn)
+
+
+async def _reconciled(
+    workshop: Workshop, tool: Tool, call: ToolCall
+) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
+    session = workshop.session
+    settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
+    meant = replace(call, params=_as_meant(await session.text(call.params)))
+    return await reconcile_call(tool, meant, _context(workshop, call, session.views.progress.turn_id), settings)
+
+
+def _context(workshop: Workshop, call: ToolCall, turn: TurnId) -> ToolContext:
+    session = workshop.session
+    return ToolContext(
         conversation=session.conversation,
         turn_id=turn,
         tool_call_id=call.tool_call_id,
@@ -103,10 +194,6 @@ async def _run(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
         emit=workshop.emit,
         epoch_us=session.epoch_us(),
     )
-    settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
-    tool = workshop.registry.resolve(call.tool_id)
-    meant = replace(call, params=_as_meant(await session.text(call.params)))
-    await session.append(await run_call(tool, meant, context, settings), turn)
 
 
 def _as_meant(params: str) -> str:
@@ -163,6 +250,12 @@ def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | 
     return blocks
 
 
-def _interrupted(call_id: CallId) -> ResultStatus:
-    text = "nobody knows whether this call was carried out: the program stopped while it ran, and it must not run twice"
-    return ResultStatus(tool_call_id=call_id, text=text, error=registered_error("tool_interrupted", text))
+_UNKNOWN = (
+    "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "
+    "approved, it runs again; refused, the model is told that nobody knows"
+)
+_CALLED_OFF = "nobody knows whether this call was carried out: the program stopped while it ran, and the turn was ended"
+
+
+def _dropped(call_id: CallId, code: str, text: str) -> ResultStatus:
+    return ResultStatus(tool_call_id=call_id, text=text, error=registered_error(code, text))

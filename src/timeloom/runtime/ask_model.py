@@ -1,35 +1,42 @@
 """Asking the model: the request goes on the timeline, the reply streams out, and how it ended goes on the timeline."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar, assert_never
+from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from timeloom.core.blocks import AnyBlock, ModelAnswered, ModelCalled, Notice, Thinking, Usage
+from timeloom.core.blocks import (
+    AnyBlock,
+    ApprovalRequested,
+    Gate,
+    ModelAnswered,
+    ModelCalled,
+    Notice,
+    Thinking,
+    Usage,
+)
+from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.reading import Reply, read_reply
+from timeloom.core.render.prompt import RENDERING
 from timeloom.core.stream.channels import DECISION, ChannelParser, Delta
 from timeloom.core.stream.decision import DecisionStream
 from timeloom.core.stream.json_scan import FieldDelta
-from timeloom.core.stream.scalars import mended
-from timeloom.core.view.progress import STEERED
-from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextPiece, ThinkingPiece
+from timeloom.core.view.progress import MODEL
+from timeloom.ports.ledger import Most
+from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, Priced
+from timeloom.runtime.govern import Admission, Governor, model_cost, model_key
+from timeloom.runtime.hear_reply import hear_reply, outcome_of, unless
 from timeloom.runtime.session import Session
-
-T = TypeVar("T")
 
 SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool_call.params.content": "canvas"}
 """The fields of a decision that clients see while they are written, and the channel they see them on."""
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before a request is sent again, where the provider does not say."""
-
-
-MAX_DETAIL_CHARS: Final = 500
-"""How much of a provider's own words about a failure is kept."""
 
 
 class LiveDelta(msgspec.Struct, frozen=True):
@@ -47,6 +54,10 @@ class Prompt(msgspec.Struct, frozen=True):
     sha256: str
     system: str
     tail: str
+    seq: int
+    """The last entry that it was made from."""
+    estimated_tokens: int = 0
+    """Our own count of all of it."""
 
 
 class Prompter(Protocol):
@@ -65,6 +76,7 @@ class Asking:
     model: Model
     prompter: Prompter
     on_delta: Callable[[LiveDelta], None]
+    governor: Governor
     backoff: tuple[float, ...] = BACKOFF_S
     retry_after_s: float | None = None
     """How long the provider asked to wait before the next request."""
@@ -78,8 +90,12 @@ class Asking:
         if self._read[0] != progress.answer_seq:
             (entry,) = await self.session.entries([progress.answer_seq])
             assert isinstance(entry.block, ModelAnswered)
-            self._read = (progress.answer_seq, read_reply(await self.session.text(entry.block.text)))
+            self.remember(progress.answer_seq, read_reply(await self.session.text(entry.block.text)))
         return self._read[1]
+
+    def remember(self, seq: int, reply: Reply) -> None:
+        """Keeps the reply that stands at that place, so that it is not read again."""
+        self._read = (seq, reply)
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait before the next request, after so many failures in a row."""
@@ -94,29 +110,83 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
     progress = session.views.progress
     turn = progress.turn_id
     if wait_s := asking.backoff_s(progress.failures):
-        await _unless(interrupt, asyncio.sleep(wait_s))
-    prompt = await asking.prompter.prompt(session, step)
-    called = ModelCalled(
-        round=step.round,
-        model=asking.model.name,
-        request_sha256=prompt.sha256,
-        attempt=step.attempt,
-        system=prompt.system,
-        tail=prompt.tail,
-    )
-    await session.append([called], turn)
+        await unless(interrupt, asyncio.sleep(wait_s))
+        # What was said during the pause is in the prompt that is made now.
+        interrupt.clear()
+    asked = await _asked(asking, step, interrupt)
+    if asked is None:
+        return
+    prompt, call, admission = asked
     heard = _Heard(asking.on_delta)
-    try:
-        finished = await _unless(interrupt, _listen(asking.model, prompt.request, heard))
-    except ModelError as error:
-        asking.retry_after_s = error.retry_after_s
-        await session.append([_failed(step, asking.model, heard, error)], turn)
-        return
-    asking.retry_after_s = None
-    if finished is None:
-        await session.append([_failed(step, asking.model, heard, None)], turn)
-        return
-    await session.append(_answer(step, asking.model, heard, finished), turn)
+    ending = await hear_reply(asking.model, prompt.request, heard, interrupt)
+    asking.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
+    outcome = outcome_of(call, heard.text, ending)
+    if isinstance(ending, Finished):
+        reply = read_reply(heard.text)
+        for entry in await session.append(_answer(outcome, reply, "".join(heard.thinking)), turn):
+            if isinstance(entry.block, ModelAnswered):
+                asking.remember(entry.seq, reply)
+    else:
+        await session.append([outcome], turn)
+    await asking.governor.settle(admission, model_cost(outcome.usage, rounds=_rounds(step)))
+
+
+async def _asked(
+    asking: Asking, step: AskModel, interrupt: asyncio.Event
+) -> tuple[Prompt, ModelCalled, Admission] | None:
+    """The prompt and the call that says so, on the timeline; None where it is not to be made, or not now."""
+    session = asking.session
+    progress = session.views.progress
+    while not progress.is_called_off:
+        prompt = await asking.prompter.prompt(session, step)
+        admission = await unless(interrupt, _admission(asking, step, prompt))
+        if admission is None:
+            return None
+        if admission.ruling.verdict != "allow":
+            if await session.append(_held_back(session, admission.ruling), progress.turn_id, after=prompt.seq):
+                return None
+            continue
+        call = ModelCalled(
+            round=step.round,
+            model=asking.model.name,
+            request_sha256=prompt.sha256,
+            attempt=step.attempt,
+            system=prompt.system,
+            tail=prompt.tail,
+            estimated_tokens=prompt.estimated_tokens,
+            rendering=RENDERING,
+        )
+        # Where something was said in between, the prompt lacks it: one that has it is made.
+        if await session.append([call], progress.turn_id, after=prompt.seq):
+            return prompt, call, admission
+        await asking.governor.release(admission)
+    return None
+
+
+async def _admission(asking: Asking, step: AskModel, prompt: Prompt) -> Admission:
+    turn, model = asking.session.views.progress.turn_id, asking.model
+    request, prompt_tokens = prompt.request, asking.session.views.reported.tokens(model.name, prompt.estimated_tokens)
+    dearest = Usage(cache_write_tokens=prompt_tokens, output_tokens=request.max_output_tokens)
+    most = Most(
+        rounds=_rounds(step),
+        tokens=prompt_tokens + request.max_output_tokens,
+        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else None,
+    )
+    asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens)
+    return await asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, approved=step.approved)
+
+
+def _held_back(session: Session, ruling: Ruling) -> list[AnyBlock]:
+    gate = Gate(policy=ruling.policy, verdict=ruling.verdict, text=ruling.text)
+    if ruling.verdict == "refuse":
+        return [gate]
+    call_id = session.new_call_id()
+    question = ApprovalRequested(tool_call_id=call_id, tool_id=MODEL, text=ruling.text, policy=ruling.policy)
+    return [replace(gate, tool_call_id=call_id), question]
+
+
+def _rounds(step: AskModel) -> int:
+    return 1 if step.attempt == 1 else 0
 
 
 class _Heard:
@@ -153,69 +223,8 @@ class _Heard:
             self._on_delta(LiveDelta(delta.channel, delta.index, delta.text))
 
 
-async def _listen(model: Model, request: ModelRequest, heard: _Heard) -> Finished:
-    finished: Finished | None = None
-    async with aclosing(model.stream(request)) as events:
-        # To its end, also after the last event: the connection can be used again then.
-        async for event in events:
-            match event:
-                case TextPiece(text=text):
-                    heard.take(text)
-                case ThinkingPiece(text=text):
-                    heard.think(text)
-                case Finished():
-                    finished = event
-                case _:
-                    assert_never(event)
-    if finished is None:
-        raise ModelError("cut", "the reply ended without its end")
-    return finished
-
-
-async def _unless(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -> T | None:
-    """What the work comes to; None if the interrupt came first, and then the work is given up."""
-    running = asyncio.create_task(work)
-    waiting = asyncio.create_task(interrupt.wait())
-    try:
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
-        if not running.done():
-            running.cancel()
-    if running.cancelled() or not running.done():
-        with suppress(asyncio.CancelledError):
-            await running
-        return None
-    return running.result()
-
-
-def _answer(step: AskModel, model: Model, heard: _Heard, finished: Finished) -> list[AnyBlock]:
-    reply = read_reply(heard.text)
+def _answer(outcome: ModelAnswered, reply: Reply, thought: str) -> list[AnyBlock]:
     # Said before the answer, they inform; said after it, they would mean that it cannot be carried out.
     remarks = [] if reply.faults else [Notice(code=one.code, text=one.text) for one in reply.remarks]
-    thinking = "\n\n".join(part for part in ("".join(heard.thinking), reply.thinking) if part)
-    outcome = ModelAnswered(
-        round=step.round,
-        model=finished.model or model.name,
-        stop_reason=finished.stop_reason,
-        attempt=step.attempt,
-        usage=finished.usage,
-        text=heard.text,
-    )
-    return [*remarks, outcome, *([Thinking(round=step.round, text=thinking)] if thinking else [])]
-
-
-def _failed(step: AskModel, model: Model, heard: _Heard, error: ModelError | None) -> ModelAnswered:
-    """The outcome of a request that failed, or that the user's new course cut short."""
-    kind = error.kind if error else STEERED
-    return ModelAnswered(
-        round=step.round,
-        model=model.name,
-        stop_reason=kind,
-        attempt=step.attempt,
-        usage=error.usage if error else Usage(),
-        interrupted=bool(heard.text),
-        text=heard.text,
-        error=kind,
-        detail=mended(str(error)[:MAX_DETAIL_CHARS]) if error else "",
-    )
+    thinking = "\n\n".join(part for part in (thought, reply.thinking) if part)
+    return [*remarks, outcome, *([Thinking(round=outcome.round, text=thinking)] if thinking else [])]

@@ -1,39 +1,61 @@
-"""The inbox: what a user sends while a turn runs, put on the timeline at once, and what it interrupts."""
+"""The inbox: what is sent to a running turn, put on the timeline at once, and what it interrupts."""
 
 import asyncio
 
-from timeloom.core.blocks import Followup, Steer
-from timeloom.core.ids import TurnId
+from timeloom.core.blocks import ApprovalDecided, ExternalEvent, Followup, Steer
+from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
+from timeloom.core.view.progress import CANCEL
 from timeloom.runtime.session import Session
 
 
 class Inbox:
-    """Takes follow-ups and steers for the running turn; a steer interrupts what is running."""
+    """Takes what is said to the running turn; a steer and a cancellation interrupt what is running."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.interrupt = asyncio.Event()
-        """Set by a steer, until the loop has heard it."""
+        """Set by a steer or a cancellation, until the loop has heard it."""
 
     async def follow_up(self, text: str) -> Entry | None:
         """Adds to what the running turn was asked; None where no turn takes it, so that it opens the next."""
-        turn = self._turn()
-        if turn is None:
-            return None
-        message = Followup(message_id=self._session.new_message_id(), text=text)
-        (entry,) = await self._session.append([message], turn)
-        return entry
+        return await self._say(Followup(message_id=self._session.new_message_id(), text=text))
 
     async def steer(self, text: str = "") -> Entry | None:
         """Changes the running turn's course at once; empty text stops it. None where no turn is running."""
-        turn = self._turn()
-        if turn is None:
-            return None
-        (entry,) = await self._session.append([Steer(message_id=self._session.new_message_id(), text=text)], turn)
-        self.interrupt.set()
-        return entry
+        return await self._say(Steer(message_id=self._session.new_message_id(), text=text), interrupts=True)
 
-    def _turn(self) -> TurnId | None:
+    async def cancel(self, by: str, text: str = "") -> Entry | None:
+        """Ends the running turn from outside, at once; `by` says who does it. None where no turn is running."""
+        event = ExternalEvent(kind=CANCEL, message_id=self._session.new_message_id(), text=text, author=by)
+        return await self._say(event, interrupts=True)
+
+    async def decide(self, call_id: CallId, approved: bool, by: str, text: str = "") -> Entry | None:
+        """Answers what a person was asked about that call; None where nobody waits for an answer.
+
+        The turn goes on with `Turns.go_on`.
+        """
+        decided = ApprovalDecided(tool_call_id=call_id, approved=approved, by=by, text=text)
+        while self._is_asked(call_id):
+            said = await self._session.append(
+                [decided], self._session.views.progress.turn_id, after=self._session.views.tail
+            )
+            if said:
+                return said[0]
+        return None
+
+    def _is_asked(self, call_id: CallId) -> bool:
         progress = self._session.views.progress
-        return progress.turn_id if progress.running else None
+        questions = (progress.open_call, progress.model_call)
+        return progress.running and any(one and one.call_id == call_id and one.is_asked for one in questions)
+
+    async def _say(self, block: Followup | Steer | ExternalEvent, *, interrupts: bool = False) -> Entry | None:
+        progress = self._session.views.progress
+        # The turn may end while this waits to be appended; said after its end, nobody would hear it.
+        while progress.running:
+            said = await self._session.append([block], progress.turn_id, after=self._session.views.tail)
+            if said:
+                if interrupts:
+                    self.interrupt.set()
+                return said[0]
+        return None

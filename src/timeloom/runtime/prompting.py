@@ -1,26 +1,31 @@
 """Prompting: the prompt of a round, made from the conversation as it stands; a round costs what it adds."""
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks import SourcesAdded
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.caching import cache_points
 from timeloom.core.policy.next_step import AskModel, Limits
-from timeloom.core.render.announce import Round
+from timeloom.core.render.announce import Round, announce, cache_line
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.prompt import PromptView, needed_seqs
+from timeloom.core.render.prompt import Laid, PromptView, needed_seqs
 from timeloom.core.render.segments import RenderedSegment
+from timeloom.core.render.sources_section import sources_section
 from timeloom.core.render.system import system
-from timeloom.core.render.tail import tail_text
+from timeloom.core.render.tail import current_turn, joined
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 from timeloom.ports.tool import ToolSpec
 from timeloom.runtime.ask_model import Prompt
+from timeloom.runtime.govern import Governor
+from timeloom.runtime.kept_payloads import KeptPayloads
 from timeloom.runtime.load_texts import load_texts
 from timeloom.runtime.session import Session
 
@@ -39,18 +44,24 @@ def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt is made with besides the conversation."""
 
+    model: str = ""
+    """The name of the model that is asked, whose own counts of tokens are learned."""
     limits: Limits = Limits()
     window_tokens: int = 200_000
     max_output_tokens: int = 8_192
+    thinking_tokens: int = 0
     instructions: str = ""
     """What the assistant is told of its own, after the instructions that all have."""
 
 
 class ConversationPrompter:
-    """Keeps the rendered conversation and adds to it what was appended since."""
+    """Keeps the rendered conversation, as it is sent, and adds to it what was appended since."""
 
-    def __init__(self, session: Session, tools: Sequence[ToolSpec], settings: PromptSettings) -> None:
+    def __init__(
+        self, session: Session, tools: Sequence[ToolSpec], settings: PromptSettings, governor: Governor | None = None
+    ) -> None:
         self._session = session
+        self._governor = governor or Governor(session=session)
         self._settings = settings
         self._system = system(
             load_texts(),
@@ -58,55 +69,116 @@ class ConversationPrompter:
             several_actions=settings.limits.fanout == "safe_fanout",
             own=settings.instructions,
         )
+        self._system_tokens = estimate(self._system)
+        self._sources: tuple[str, int] | None = None
         self._view: PromptView | None = None
-        self._fresh: list[Entry] = []
+        self._sent = _Sent(KeptPayloads(session))
+        self._fresh: deque[Entry] = deque()
         session.listen(self._fresh.append)
 
     async def prompt(self, session: Session, step: AskModel) -> Prompt:
         """The prompt at the present tail."""
         view = await self._rendered()
-        views = session.views
-        limits = self._settings.limits
+        views, settings = session.views, self._settings
+        budgets = await self._governor.announced()
+        points = cache_points(views).seqs
+        for watcher in watchers:
+            watcher(session, view.segments(points))
+        fingerprint = view.fingerprint()
+        laid = view.laid(points)
+        self._sent.take(laid)
+        seq = views.tail
+        sources, sources_tokens = self._sources_section()
+        known_tokens = view.tokens + self._system_tokens + sources_tokens
         this = Round(
             iteration=step.round,
-            max_iterations=step.round if step.last else limits.max_iterations + views.progress.credits,
+            max_iterations=step.round if step.last else settings.limits.max_iterations + views.progress.credits,
             now=session.now(),
-            prompt_tokens=view.tokens + estimate(self._system),
-            window_tokens=self._settings.window_tokens,
+            budgets=budgets,
+            prompt_tokens=views.reported.tokens(settings.model, known_tokens),
+            window_tokens=settings.window_tokens,
+            cache=cache_line(views.reported.last, len(laid.points)),
         )
-        tail = tail_text(this, views, view.live)
-        rendered = view.segments(cache_points(views).seqs)
-        for watcher in watchers:
-            watcher(session, rendered)
+        turn, announced = current_turn(views), announce(this, views)
+        tail = joined(turn, sources, announced)
         request = ModelRequest(
             system=self._system,
-            segments=(*[await self._segment(one) for one in rendered], TextSegment(tail)),
-            max_output_tokens=self._settings.max_output_tokens,
+            segments=await self._sent.segments(laid.points, tail),
+            max_output_tokens=settings.max_output_tokens,
+            thinking_tokens=settings.thinking_tokens,
             number=views.spend.outcomes.get("decision", 0),
             opening=session.opening,
         )
-        return Prompt(request, request_sha256(self._system, view.fingerprint(), tail), self._system, tail)
+        sha256 = request_sha256(self._system, fingerprint, tail)
+        estimated_tokens = known_tokens + estimate(turn) + estimate(announced)
+        return Prompt(request, sha256, self._system, tail, seq, estimated_tokens)
 
     async def _rendered(self) -> PromptView:
-        fresh, views = list(self._fresh), self._session.views
-        self._fresh.clear()
         if self._view is None:
-            entries = await self._session.entries(needed_seqs(views))
-            payloads = await self._payloads(entries)
-            self._view = PromptView.opened(views, {entry.seq: entry for entry in entries}, payloads)
-            return self._view
-        for entry in fresh:
-            self._view.add(entry, views, await self._payloads([entry]))
+            self._view = await self._opened()
+        while self._fresh:
+            # Taken only once it is in: a read that fails or is given up must not leave a hole.
+            entry = self._fresh[0]
+            self._view.add(entry, self._session.views, await self._payloads([entry]))
+            self._fresh.popleft()
+            if isinstance(entry.block, SourcesAdded):
+                self._sources = None
         return self._view
+
+    async def _opened(self) -> PromptView:
+        views, entries, payloads = self._session.views, dict[int, Entry](), dict[BlobRef, bytes]()
+        # More may be appended while this reads.
+        while missing := [seq for seq in needed_seqs(views) if seq not in entries]:
+            found = await self._session.entries(missing)
+            entries.update((entry.seq, entry) for entry in found)
+            payloads.update(await self._payloads(found))
+        self._fresh.clear()
+        return PromptView.opened(views, entries, payloads)
 
     async def _payloads(self, entries: Iterable[Entry]) -> dict[BlobRef, bytes]:
         return {ref: await self._session.payload(ref) for entry in entries for ref in needed_payloads(entry)}
 
-    async def _segment(self, rendered: RenderedSegment) -> Segment:
-        if rendered.data is None:
-            return TextSegment(rendered.text, rendered.cache_point)
-        data = rendered.data if isinstance(rendered.data, bytes) else await self._session.payload(rendered.data)
-        return DataSegment(rendered.mime, data, rendered.cache_point)
+    def _sources_section(self) -> tuple[str, int]:
+        """The section and its tokens, made anew only when sources were added."""
+        if self._sources is None:
+            text = sources_section(self._session.views.sources.pool)
+            self._sources = text, estimate(text)
+        return self._sources
+
+
+class _Sent:
+    """The cacheable part in the form in which it is sent; of pictures and PDFs only where their bytes are."""
+
+    def __init__(self, payloads: KeptPayloads) -> None:
+        self._payloads = payloads
+        self._segments: list[Segment] = []
+        self._stored: list[tuple[int, str, BlobRef]] = []
+
+    def take(self, laid: Laid) -> None:
+        """Takes in what was laid out."""
+        del self._segments[laid.kept :]
+        while self._stored and self._stored[-1][0] >= laid.kept:
+            self._stored.pop()
+        for rendered in laid.fresh:
+            if isinstance(rendered.data, BlobRef):
+                self._stored.append((len(self._segments), rendered.mime, rendered.data))
+            self._segments.append(_segment(rendered))
+
+    async def segments(self, points: Sequence[int], tail: str) -> tuple[Segment, ...]:
+        """The segments of a request with cache points at these places, which ends with that tail."""
+        out = self._segments.copy()
+        for place, mime, ref in self._stored:
+            out[place] = DataSegment(mime, await self._payloads.read(ref))
+        for place in points:
+            out[place] = msgspec.structs.replace(out[place], cache_point=True)
+        out.append(TextSegment(tail))
+        return tuple(out)
+
+
+def _segment(rendered: RenderedSegment) -> Segment:
+    if rendered.data is None:
+        return TextSegment(rendered.text)
+    return DataSegment(rendered.mime, rendered.data if isinstance(rendered.data, bytes) else b"")
 
 
 def _catalogued(spec: ToolSpec) -> CatalogueTool:

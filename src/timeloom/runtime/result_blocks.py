@@ -1,10 +1,10 @@
 """Result blocks: what a call came to, as blocks in the one order that all calls have.
 
-Notices, sources, blocks of the tool's own subject, and then the results: the status if there is one, and for each
-artifact its metadata and after it its content. How each text is shown is decided here, once.
+Notices, sources, then the results: the status if there is one, for each artifact its metadata and after it its content,
+and the summary; last the blocks of the tool's own subject. How each text is shown is decided here, once.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -82,12 +82,15 @@ def result_blocks(
     sources = making.sources(outcome)
     own = making.own(outcome)
     status = making.status(outcome)
-    results = [block for artifact in outcome.artifacts[:MAX_ARTIFACTS] for block in making.artifact(artifact)]
+    artifacts = [block for artifact in outcome.artifacts[:MAX_ARTIFACTS] for block in making.artifact(artifact)]
     if len(outcome.artifacts) > MAX_ARTIFACTS:
         making.too_large(f"{len(outcome.artifacts)} artifacts were left, and {MAX_ARTIFACTS} were kept")
-    if not status and not results:
-        status = [making.plain_receipt()]
-    return (*making.notices.values(), *sources, *own, *status, *results)
+    if making.stands_in_metadata(outcome, artifacts):
+        status = []
+    results = [*status, *artifacts, *making.summary(outcome)]
+    if not any(isinstance(block, ResultStatus | ResultDigest) for block in results):
+        results.insert(0, making.plain_receipt())
+    return (*making.notices.values(), *sources, *results, *own)
 
 
 class _Making:
@@ -150,12 +153,23 @@ class _Making:
             text, mime = _error_text(error, reports=self._place.spec.reports)
         return [self._receipt(text or "", mime, error)]
 
+    def stands_in_metadata(self, outcome: Outcome, blocks: Sequence[AnyBlock]) -> bool:
+        """Whether the call's error is that of something it left, so that it needs no status to say so."""
+        if outcome.error is None or outcome.status is not None or self._place.spec.reports:
+            return False
+        error = _clean_error(outcome.error)
+        return any(isinstance(block, ResultDigest) and block.digest.error == error for block in blocks)
+
+    def summary(self, outcome: Outcome) -> list[ResultStatus]:
+        """What was done, where the tool says so after its results."""
+        return [] if outcome.summary is None else [self._receipt(outcome.summary, "application/json", None)]
+
     def plain_receipt(self) -> ResultStatus:
         """The receipt of a call that left nothing."""
         return self._receipt('{"ok":true}', "application/json", None)
 
     def artifact(self, artifact: Artifact) -> Iterator[AnyBlock]:
-        """The metadata of the artifact, then its content if there is any to show."""
+        """The metadata of the artifact if it has any, then its content if there is any to show."""
         path = self._path(artifact)
         if path is None:
             return
@@ -164,7 +178,8 @@ class _Making:
         data = self._kept_data(artifact.data, mime, str(path)) if text is None else None
         shown = _clean_shown(artifact.shown) or self._shown(text, data, mime, path)
         digest = self._digest(artifact, path, mime, shown.tokens if shown and text is not None else None)
-        yield ResultDigest(tool_call_id=self._place.tool_call_id, digest=digest)
+        if not artifact.content_only:
+            yield ResultDigest(tool_call_id=self._place.tool_call_id, digest=digest)
         failed = artifact.error is not None and text is None and data is None
         if not artifact.meta_only and not failed:
             yield ResultContent(
@@ -174,7 +189,7 @@ class _Making:
                 text=text,
                 data=data,
                 hosting=_clean_hosting(artifact.hosting),
-                digest=digest,
+                digest=None if artifact.content_only else digest,
                 shown=shown,
             )
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from timeloom.core.blocks import AnyBlock, Shown, ToolCall, registered_error
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef
-from timeloom.ports.tool import Emit, Outcome, Tool, ToolContext, ToolNotice, ToolSpec
+from timeloom.ports.tool import Emit, Known, Outcome, Reconciling, Tool, ToolContext, ToolNotice, ToolSpec
 from timeloom.runtime.result_blocks import CallPlace, Show, result_blocks
 from timeloom.tools.binding import bind
 from timeloom.tools.failures import failure
@@ -59,12 +59,43 @@ async def run_call(
         outcome = await _supervised(tool.spec, _called(tool, call, inner, notices), inner, settings)
     finally:
         emit.close()
-    place = CallPlace(spec=tool.spec, turn_id=context.turn_id, tool_call_id=call.tool_call_id)
+    return await _closing(tool, replace(outcome, notices=(*notices, *outcome.notices)), inner, settings)
+
+
+async def reconcile_call(
+    tool: Tool, call: ToolCall, context: ToolContext, settings: RunSettings
+) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
+    """What the tool knows of a call that was begun and has no receipt: the blocks that close it, or what it says.
+
+    A tool that cannot tell, fails to or takes too long knows nothing.
+    """
+    if not isinstance(tool, Reconciling):
+        return "unknown"
+    reconciling: Reconciling = tool
+    known: list[Known] = []
+
+    async def ask() -> Outcome:
+        bound = await bind(await _params(call, context), tool.spec.write_params, context)
+        known.append(await reconciling.reconcile(bound.params, context))
+        return Outcome()
+
+    outcome = await _supervised(tool.spec, ask(), context, settings)
+    match known:
+        case [Outcome() as found]:
+            return await _closing(tool, found, context, settings)
+        case ["not_done"]:
+            return "not_done"
+        case _:
+            _logger.warning("%s cannot tell what became of %s: %s", call.tool_id, call.tool_call_id, outcome.error)
+            return "unknown"
+
+
+async def _closing(tool: Tool, outcome: Outcome, context: ToolContext, settings: RunSettings) -> tuple[AnyBlock, ...]:
+    place = CallPlace(spec=tool.spec, turn_id=context.turn_id, tool_call_id=context.tool_call_id)
     try:
-        outcome = replace(outcome, notices=(*notices, *outcome.notices))
         return result_blocks(outcome, place, context.timeline.views, settings.show, await _texts(outcome, context))
     except Exception:
-        _logger.exception("what %s left cannot be put on the timeline", call.tool_id)
+        _logger.exception("what %s left cannot be put on the timeline", tool.spec.tool_id)
         error = registered_error("tool_result_error", "the tool ran, and what it left cannot be put on the timeline")
         return result_blocks(Outcome(error=error), place, context.timeline.views, _whole)
 
@@ -89,16 +120,19 @@ class _Emitting:
 
 
 async def _called(tool: Tool, call: ToolCall, context: ToolContext, notices: list[ToolNotice]) -> Outcome:
-    params = call.params
-    if isinstance(params, BlobRef):
-        params = (await context.timeline.payload(params)).decode()
-    bound = await bind(params, tool.spec.write_params, context)
+    bound = await bind(await _params(call, context), tool.spec.write_params, context)
     notices.extend(bound.notices)
     try:
         return await tool.call(bound.params, context)
     except SystemExit:
         # The event loop would let it end the process, with every other conversation in it.
         return Outcome(error=registered_error("tool_call_error", "the tool tried to end the process"))
+
+
+async def _params(call: ToolCall, context: ToolContext) -> str:
+    if isinstance(call.params, BlobRef):
+        return (await context.timeline.payload(call.params)).decode()
+    return call.params
 
 
 async def _supervised(

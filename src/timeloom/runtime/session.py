@@ -1,8 +1,8 @@
 """The session: the one writer of a conversation, and the only one that appends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Final, Self, TypeVar
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
 from timeloom.core.ids import (
@@ -20,22 +20,40 @@ from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.ids import Ids
+from timeloom.ports.leases import Lease, LeaseLostError
+from timeloom.ports.ledger import Ledger
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Caller
 from timeloom.runtime.load_views import load_views
 
+T = TypeVar("T")
+
 Listener = Callable[[Entry], None]
+
+HOLDER: Final = "timeloom"
+"""Who holds a conversation, for people who are refused; whoever opens a session can say it better."""
 
 
 class Session:
     """Appends to one conversation and keeps its views at the tail.
 
-    It persists first and publishes after: a listener hears only of what is durable, in order. Another writer's append
-    raises `ConflictError` here; then this session is over, and the next one loads what the other wrote.
+    It holds the conversation until it is closed: nobody else can open it, and the journal checks that at every append.
+    It persists first and publishes after: a listener hears only of what is durable, in order. Where the conversation
+    was taken over, an append raises `LeaseLostError`; then this session is over, and the next one loads what is there.
     """
 
-    def __init__(self, store: Store, conversation: ConversationId, views: Views, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        store: Store,
+        conversation: ConversationId,
+        views: Views,
+        clock: Clock,
+        ids: Ids,
+        lease: Lease | None = None,
+    ) -> None:
         self._store = store
+        self._lease = lease
+        self._over: LeaseLostError | None = None
         self._clock = clock
         self._ids = ids
         self._lock = asyncio.Lock()
@@ -47,19 +65,50 @@ class Session:
 
     @classmethod
     async def start(
-        cls, store: Store, conversation: ConversationId, header: ConversationStarted, clock: Clock, ids: Ids
+        cls,
+        store: Store,
+        conversation: ConversationId,
+        header: ConversationStarted,
+        clock: Clock,
+        ids: Ids,
+        *,
+        holder: str = HOLDER,
     ) -> Self:
         """A session of a new conversation."""
         session = cls(store, conversation, Views(), clock, ids)
         await session.append([header], NO_TURN)
+        session._lease = await store.acquire(conversation, holder)
         return session
 
     @classmethod
-    async def resume(cls, store: Store, conversation: ConversationId, clock: Clock, ids: Ids) -> Self:
-        """A session that goes on where the conversation ends; raises `ConversationUnknownError`."""
-        session = cls(store, conversation, await load_views(store, conversation), clock, ids)
-        await session._find_opening()
+    async def resume(
+        cls, store: Store, conversation: ConversationId, clock: Clock, ids: Ids, *, holder: str = HOLDER
+    ) -> Self:
+        """A session that goes on where the conversation ends; raises `ConversationUnknownError` or `HeldError`."""
+        # First, so that nothing can be written between loading and appending.
+        lease = await store.acquire(conversation, holder)
+        try:
+            session = cls(store, conversation, await load_views(store, conversation), clock, ids, lease)
+            await session._find_opening()
+        except BaseException:
+            await store.release(lease)
+            raise
         return session
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Lets go of the conversation after what is being appended; a second close does nothing."""
+        async with self._lock:
+            lease, self._lease = self._lease, None
+            self._over = self._over or LeaseLostError(self.conversation, "its session was closed")
+            if lease:
+                # To its end, also where the caller is cancelled: nobody else could release it.
+                await asyncio.shield(self._store.release(lease))
 
     @property
     def caller(self) -> Caller:
@@ -69,23 +118,46 @@ class Session:
             return Caller(tenant="", project="", user="")
         return Caller(tenant=header.tenant, project=header.project, user=header.user, bundle=header.bundle)
 
+    @property
+    def ledger(self) -> Ledger:
+        """What this conversation and others may spend together."""
+        return self._store.ledger
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Calls the listener with each entry once it is durable; what is returned ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def append(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
-        """The blocks as entries, durable together, at the present time."""
+    async def append(
+        self, blocks: Sequence[AnyBlock], turn_id: TurnId, *, after: int | None = None
+    ) -> tuple[Entry, ...]:
+        """The blocks as entries, durable together, at the present time.
+
+        Where `after` is given and something stands after that seq by now, nothing is appended and nothing returned.
+        Whoever is cancelled meanwhile hears of it after the append: views that lag behind the journal could not go on.
+        """
         async with self._lock:
+            if self._over:
+                raise self._over
+            if after is not None and after != self.views.tail:
+                return ()
             ts = self.now()
             drafts = [Draft(turn_id, ts, block) for block in blocks]
-            entries = await self._store.append(self.conversation, self.views.tail, drafts)
+            try:
+                entries, cancelled = await _to_its_end(
+                    self._store.append(self.conversation, self.views.tail, drafts, self._lease)
+                )
+            except LeaseLostError as error:
+                self._over = error
+                raise
             for entry in entries:
                 self.views.add(entry)
                 self._note_opening(entry, blocks)
         for entry in entries:
             for listener in tuple(self._listeners):
                 listener(entry)
+        if cancelled:
+            raise asyncio.CancelledError
         return entries
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
@@ -141,6 +213,17 @@ class Session:
                 if isinstance(entry.block, UserPrompt):
                     self.opening = await self.text(entry.block.text)
                 return
+
+
+async def _to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:
+    """What the work comes to, and whether whoever waits for it was cancelled meanwhile."""
+    running, cancelled = asyncio.create_task(work), False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            cancelled = True
+    return running.result(), cancelled
 
 
 def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """The turn: ask the policy what is next, do it, append, until the turn has ended."""
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
 from timeloom.core.blocks import (
     Attachment,
@@ -17,19 +17,27 @@ from timeloom.core.ids import TurnId
 from timeloom.core.policy.next_step import (
     Act,
     AskModel,
+    Deed,
+    DropCall,
     EndTurn,
     FinishCall,
     Limits,
     Rest,
+    RunCall,
     StartRound,
     Tell,
+    Wait,
     next_step,
 )
-from timeloom.runtime.act import Workshop, carry_out, finish_call
+from timeloom.runtime.act import Workshop, carry_out, close_call
 from timeloom.runtime.ask_model import Asking, ask_model
 from timeloom.runtime.inbox import Inbox
 from timeloom.runtime.session import Session
 from timeloom.runtime.shrink import shrink
+from timeloom.runtime.title import Titling
+
+Pause = EndReason | Literal["waiting"]
+"""Why a turn does not go on: it has ended, or a person has to decide first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,41 +48,66 @@ class Turns:
     asking: Asking
     workshop: Workshop
     inbox: Inbox
+    titles: Titling
     limits: Limits
 
-    async def run(self, prompt: str, attachments: tuple[AttachmentMeta | Attachment, ...] = ()) -> EndReason:
-        """Opens a turn with the user's prompt, runs it to its end and says why it ended."""
-        turn = self.session.new_turn_id()
+    async def run(
+        self, prompt: str, attachments: tuple[AttachmentMeta | Attachment, ...] = (), turn_id: TurnId | None = None
+    ) -> Pause:
+        """Opens a turn with the user's prompt, runs it as far as it goes and says why it went no further.
+
+        `turn_id` is given where the attachments' paths name the turn already.
+        """
+        await self.titles.give_up()
+        turn = turn_id or self.session.new_turn_id()
         started = TurnStarted(n=len(self.session.views.turns.turns) + 1)
         await self.session.append([started, UserPrompt(text=prompt), *attachments], turn)
         return await self.go_on()
 
-    async def go_on(self) -> EndReason:
-        """Runs the open turn from wherever the timeline says it stands."""
+    async def go_on(self) -> Pause:
+        """Runs the open turn from wherever the timeline says it stands, as far as it goes."""
         views = self.session.views
         turn = views.progress.turn_id
         while True:
             step = next_step(views.progress, await self.asking.reply(), self.limits)
             match step:
-                case StartRound(round=number):
-                    await self.session.append([RoundStarted(round=number)], turn)
-                case AskModel():
-                    if step.smaller:
-                        await shrink(self.session)
-                    self.inbox.interrupt.clear()
-                    await ask_model(self.asking, step, self.inbox.interrupt)
-                case Tell(remarks=remarks):
-                    await self.session.append([Notice(code=one.code, text=one.text) for one in remarks], turn)
-                case Act(decision=decision):
-                    await carry_out(self.workshop, decision, await self.asking.reply())
-                case FinishCall():
-                    await finish_call(self.workshop)
-                case EndTurn(reason=reason, text=text):
-                    await self.session.append([TurnEnded(reason=reason, text=text)], turn)
+                case Wait():
+                    return "waiting"
                 case Rest():
+                    await self.titles.begin()
                     return _end(self.session, turn)
                 case _:
-                    assert_never(step)
+                    await self._take(step, turn)
+
+    async def _take(self, step: Deed, turn: TurnId) -> None:
+        match step:
+            case StartRound(round=number):
+                await self.session.append([RoundStarted(round=number)], turn)
+            case AskModel():
+                # The step was chosen with all that was said until now; what interrupts it comes after.
+                self.inbox.interrupt.clear()
+                if step.smaller:
+                    await shrink(self.session)
+                await ask_model(self.asking, step, self.inbox.interrupt)
+            case Tell(remarks=remarks):
+                await self.session.append([Notice(code=one.code, text=one.text) for one in remarks], turn)
+            case Act(decision=decision):
+                await carry_out(self.workshop, decision, await self.asking.reply())
+            case FinishCall() | RunCall() | DropCall():
+                self.inbox.interrupt.clear()
+                await close_call(self.workshop, step)
+            case EndTurn(reason=reason, text=text):
+                await self.session.append([TurnEnded(reason=reason, text=text)], turn)
+            case _:
+                assert_never(step)
+
+    async def settle(self) -> None:
+        """Sees to what is left to do once a turn has ended, also where a process that is gone left it: the title.
+
+        Call it after opening a conversation and before closing it; it may take as long as a model does.
+        """
+        if not self.session.views.progress.running:
+            await self.titles.settle()
 
 
 def _end(session: Session, turn: TurnId) -> EndReason:

@@ -1,0 +1,228 @@
+"""Governing: what policies and budgets say of a step before it is taken, and what is settled after it."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import ModelAnswered, Usage
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.policy.budget import Account, Allowance, Budgets, Scope, accounts, amount, exhausted, told
+from timeloom.core.policy.gates import (
+    ALLOWED,
+    DEFAULT_POLICIES,
+    ModelStep,
+    Policy,
+    Proposal,
+    Ruling,
+    Spent,
+    ToolStep,
+    policy_name,
+    refuse,
+    strictest,
+)
+from timeloom.core.policy.next_step import BUDGET
+from timeloom.core.render.announce import Budget
+from timeloom.core.view.spend import Spend
+from timeloom.ports.clock import epoch_us_of
+from timeloom.ports.ledger import Amounts, BudgetBusyError, BudgetSpentError, Cap, Most, Reservation, Reserved, scope
+from timeloom.runtime.session import Session
+
+Step = ModelStep | ToolStep
+
+NO_BUDGETS: Final = Budgets()
+
+SHARED: Final[tuple[Scope, ...]] = ("tree", "user", "project")
+"""Scopes that several conversations spend from at once; one conversation alone spends from the others."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """Whether a step may be taken, and what was reserved for it."""
+
+    ruling: Ruling = ALLOWED
+    reserved: Reserved | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Governor:
+    """Rules on every step of one conversation."""
+
+    session: Session
+    policies: tuple[Policy, ...] = DEFAULT_POLICIES
+    budgets: Budgets = NO_BUDGETS
+    root: ConversationId | None = None
+    """The first conversation of the tree; None where this is it."""
+    _settled: bool = field(default=False)
+
+    async def admit(self, step: Step, key: str, most: Most, *, approved: bool = False) -> Admission:
+        """Asks the policies, then the budgets; a step that a person has approved is not asked about again."""
+        ruling = self._ruling(step)
+        if ruling.verdict == "refuse" or (ruling.verdict == "ask" and not approved):
+            return Admission(ruling)
+        caps = self._caps()
+        if not caps:
+            return Admission()
+        await self._settle_leftovers()
+        conversation = self.session.conversation
+        reservation = Reservation(key=f"{conversation}/{key}", conversation=conversation, most=most, caps=caps)
+        try:
+            return Admission(reserved=await self.session.ledger.reserve(reservation))
+        except (BudgetSpentError, BudgetBusyError) as error:
+            return Admission(Ruling("refuse", str(error), BUDGET))
+
+    async def settle(self, admission: Admission, actual: Amounts) -> None:
+        """Puts down what the step did cost."""
+        if admission.reserved:
+            await self.session.ledger.settle(admission.reserved, actual)
+
+    async def release(self, admission: Admission) -> None:
+        """Gives back what was reserved for a step that is not taken."""
+        if admission.reserved:
+            await self.session.ledger.release(admission.reserved)
+
+    async def announced(self) -> tuple[Budget, ...]:
+        """The budgets as the model sees them."""
+        known = [*self._own_accounts()]
+        for cap, name in zip(self._caps(), self._shared(), strict=True):
+            spent = await self.session.ledger.spent(cap.scope)
+            known += accounts(name, getattr(self.budgets, name), _spent_of(spent))
+        return tuple(_announced(one) for one in known)
+
+    def _ruling(self, step: Step) -> Ruling:
+        proposal = self._proposal(step)
+        rulings = [_asked(policy, proposal) for policy in self.policies]
+        if account := exhausted(self._own_accounts(), step):
+            rulings.append(Ruling("refuse", told(account), BUDGET))
+        return strictest(rulings)
+
+    def _proposal(self, step: Step) -> Proposal:
+        views = self.session.views
+        return Proposal(
+            step=step,
+            caller=self.session.caller,
+            turn=_spent(views.spend.by_turn.get(views.progress.turn_id, Spend())),
+            conversation=_spent(views.spend.total),
+            origins=frozenset(views.governance.origins),
+        )
+
+    def _own_accounts(self) -> tuple[Account, ...]:
+        views = self.session.views
+        turn = _spent(views.spend.by_turn.get(views.progress.turn_id, Spend()))
+        return (
+            *accounts("turn", self.budgets.turn, turn, self._wall_ms()),
+            *accounts("conversation", self.budgets.conversation, _spent(views.spend.total)),
+        )
+
+    def _wall_ms(self) -> int:
+        """How long the turn has been running, without what it waited for people."""
+        views = self.session.views
+        if not views.progress.started_ts:
+            return 0
+        now_us = self.session.epoch_us()
+        waited_us = sum(
+            (epoch_us_of(until) if until else now_us) - epoch_us_of(since) for since, until in views.governance.waits
+        )
+        return max(0, now_us - epoch_us_of(views.progress.started_ts) - waited_us) // 1000
+
+    def _shared(self) -> list[Scope]:
+        return [name for name in SHARED if any(_allowance(self.budgets, name).limits())]
+
+    def _caps(self) -> tuple[Cap, ...]:
+        return tuple(self._cap(name) for name in self._shared())
+
+    def _cap(self, name: Scope) -> Cap:
+        caller, allowance = self.session.caller, _allowance(self.budgets, name)
+        names = {
+            "tree": (self.root or self.session.conversation,),
+            "user": (caller.tenant, caller.user),
+            "project": (caller.tenant, caller.project),
+        }
+        return Cap(
+            scope=scope(name, *names[name]),
+            rounds=allowance.rounds,
+            tokens=allowance.tokens,
+            cost_nano_usd=allowance.cost_nano_usd,
+            tool_calls=allowance.tool_calls,
+        )
+
+    async def _settle_leftovers(self) -> None:
+        """Settles what a process that is gone had reserved: by the timeline, or else by what was promised."""
+        if self._settled:
+            return
+        self._settled = True
+        for reserved in await self.session.ledger.unsettled(self.session.conversation):
+            await self.session.ledger.settle(reserved, await self._cost(reserved))
+
+    async def _cost(self, reserved: Reserved) -> Amounts:
+        most = reserved.most
+        promised = Amounts(
+            rounds=most.rounds,
+            tokens=most.tokens or 0,
+            cost_nano_usd=most.cost_nano_usd or 0,
+            tool_calls=most.tool_calls,
+        )
+        kind, turn, name, *rest = reserved.key.removeprefix(f"{self.session.conversation}/").split("/")
+        if kind != "model":
+            return promised
+        seqs = self.session.views.paths.find(f"ar:{turn}.react.model.{name}")
+        for entry in await self.session.entries(seqs):
+            block = entry.block
+            if isinstance(block, ModelAnswered) and block.purpose == "decision" and [str(block.attempt)] == rest:
+                return model_cost(block.usage, rounds=most.rounds)
+        return promised
+
+
+def model_key(turn: TurnId, round_number: int, attempt: int) -> str:
+    """What a reservation for a model call is known by."""
+    return f"model/{turn}/{round_number}/{attempt}"
+
+
+def tool_key(turn: TurnId, call_id: CallId) -> str:
+    """What a reservation for a tool call is known by."""
+    return f"tool/{turn}/{call_id}"
+
+
+def model_cost(usage: Usage, rounds: int) -> Amounts:
+    """What a model call cost."""
+    tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
+    return Amounts(rounds=rounds, tokens=tokens, cost_nano_usd=usage.cost_nano_usd)
+
+
+def _asked(policy: Policy, proposal: Proposal) -> Ruling:
+    name = policy_name(policy)
+    try:
+        ruling = policy(proposal) or ALLOWED
+    except Exception:
+        _logger.exception("the policy %s failed", name)
+        # Whoever cannot say whether a step is allowed has not allowed it.
+        ruling = refuse(f"the policy {name} failed, so that nothing is allowed until it is mended")
+    return ruling if ruling.policy else msgspec.structs.replace(ruling, policy=name)
+
+
+def _allowance(budgets: Budgets, name: Scope) -> Allowance:
+    found: Allowance = getattr(budgets, name)
+    return found
+
+
+def _spent(spend: Spend) -> Spent:
+    return Spent(
+        rounds=spend.rounds,
+        model_calls=spend.model_calls,
+        tool_calls=spend.tool_calls,
+        tokens=spend.input_tokens + spend.cache_read_tokens + spend.cache_write_tokens + spend.output_tokens,
+        cost_nano_usd=spend.cost_nano_usd,
+    )
+
+
+def _spent_of(spent: Amounts) -> Spent:
+    return Spent(
+        rounds=spent.rounds, tool_calls=spent.tool_calls, tokens=spent.tokens, cost_nano_usd=spent.cost_nano_usd
+    )
+
+
+def _announced(account: Account) -> Budget:
+    used, limit = amount(account.measure, account.used), amount(account.measure, account.limit)
+    return Budget(f"{account.scope} budget", account.used, account.limit, f"{used} of {limit}")
