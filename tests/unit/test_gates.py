@@ -1,6 +1,7 @@
 """Gates and budgets: pure policies over a proposed step."""
 
 import pytest
+from msgspec.structs import replace
 
 from timeloom.core.policy.budget import Account, Allowance, Budgets, accounts, exhausted, told
 from timeloom.core.policy.gates import (
@@ -114,7 +115,7 @@ SPENT = Spent(rounds=3, model_calls=4, tool_calls=5, tokens=600, cost_nano_usd=7
 
 def test_an_account_says_what_was_used_of_each_limit() -> None:
     every = Allowance(rounds=10, tokens=1000, cost_nano_usd=10_000_000, tool_calls=5, wall_ms=2000)
-    used = {one.measure: one.used for one in accounts("turn", every, SPENT, wall_ms=1500)}
+    used = {one.measure: one.used for one in accounts("turn", every, replace(SPENT, wall_ms=1500))}
     assert used == {"rounds": 3, "tokens": 600, "cost_nano_usd": 7_000_000, "tool_calls": 5, "wall_ms": 1500}
 
 
@@ -133,7 +134,7 @@ def test_an_account_says_what_was_used_of_each_limit() -> None:
     ],
 )
 def test_a_used_up_budget_stops_the_steps_that_spend_of_it(allowance: Allowance, model: bool, tool: bool) -> None:
-    known = accounts("conversation", allowance, SPENT, wall_ms=1000)
+    known = accounts("conversation", allowance, replace(SPENT, wall_ms=1000))
     assert (exhausted(known, ASKING) is not None) is model
     assert (exhausted(known, _tool()) is not None) is tool
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from timeloom.core.blocks import (
     AnyBlock,
+    ApprovalDecided,
+    ApprovalRequested,
     Completion,
     ExternalEvent,
     Followup,
@@ -27,13 +29,16 @@ from timeloom.core.policy.fanout import MAX_ACTIONS, fanout_faults
 from timeloom.core.policy.next_step import (
     Act,
     AskModel,
+    DropCall,
     EndTurn,
     FinishCall,
     Limits,
     Rest,
+    RunCall,
     StartRound,
     Step,
     Tell,
+    Wait,
     next_step,
 )
 from timeloom.core.policy.reading import Reply, read_reply
@@ -274,3 +279,15 @@ def test_every_turn_ends_whatever_the_model_says(said: list[Reply | None], mode:
             case _:
                 raise AssertionError(step)
     raise AssertionError("the turn did not end")
+
+
+def test_what_was_decided_once_stays_decided() -> None:
+    call_id = CallId("c1")
+    question = ApprovalRequested(tool_call_id=call_id, tool_id="x.y", text="run it?")
+    yes = ApprovalDecided(tool_call_id=call_id, approved=True, by="ann")
+    no = ApprovalDecided(tool_call_id=call_id, approved=False, by="ben")
+    begun = [*asked(), answered(), ToolCall(tool_id="x.y", tool_call_id=call_id), question]
+    assert next_step(after(*begun), decided(CALL), LIMITS) == Wait()
+    assert next_step(after(*begun, yes, no), decided(CALL), LIMITS) == RunCall()
+    dropped = next_step(after(*begun, no, yes), decided(CALL), LIMITS)
+    assert dropped == DropCall("call_not_approved", "the call was not run: refused by ben")

@@ -13,7 +13,6 @@ from turn_stage import Step, answers, calls, decided, run
 
 from timeloom.core.blocks import (
     Attachment,
-    EndReason,
     Followup,
     Hidden,
     ModelCalled,
@@ -26,7 +25,7 @@ from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
 from timeloom.ports.store import Store
 from timeloom.runtime.replay import ReplayedCall, rebuild
 from timeloom.runtime.session import Session
-from timeloom.runtime.turn import Turns
+from timeloom.runtime.turn import Pause, Turns
 from timeloom.stores.memory import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.conversations import conversations
@@ -174,7 +173,7 @@ def test_messages_that_come_at_any_moment_do_not_make_a_prompt_that_nobody_can_r
 SLOW: Step = {"reply": answers("never"), "chunk": 1, "delay_ms": 200}
 
 
-async def run_until_asked(turns: Turns, times: int) -> asyncio.Task[EndReason]:
+async def run_until_asked(turns: Turns, times: int) -> asyncio.Task[Pause]:
     """The turn on its way, once the model was asked that often."""
     asked = asyncio.Event()
     heard: list[Entry] = []

@@ -16,15 +16,11 @@ from timeloom.core.blocks import (
     PlanRecorded,
     Pruned,
     ResultStatus,
-    RoundStarted,
     Steer,
     ToolCall,
     TurnEnded,
-    TurnStarted,
-    UserPrompt,
     WorkingSummary,
 )
-from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.render.fence import unescape
 from timeloom.core.timeline import Entry
@@ -222,28 +218,6 @@ def test_a_follow_up_is_seen_in_the_same_turn(tmp_path: Path) -> None:
         blocks = await blocks_of(turns)
         assert len(only(blocks, Followup)) == 1
         assert [block.text for block in blocks if isinstance(block, Completion)] == ["first", "second"]
-
-    run(check)
-
-
-@pytest.mark.parametrize(("tool_id", "effects", "error"), [("t.look", 1, None), ("t.send", 0, "tool_interrupted")])
-def test_a_call_that_nobody_finished_is_repeated_only_where_that_does_no_harm(
-    tmp_path: Path, tool_id: str, effects: int, error: str | None
-) -> None:
-    async def check() -> None:
-        stage = Stage(tmp_path, calls(tool_id), answers("ok"))
-        turns = await stage.open()
-        session, turn = turns.session, TurnId("turn_1")
-        reply = ModelAnswered(round=1, model="m", stop_reason="end", text=calls(tool_id))
-        begun = [TurnStarted(n=1), UserPrompt(text="go"), RoundStarted(round=1), reply]
-        await session.append([*begun, ToolCall(tool_id=tool_id, tool_call_id=CallId("c1"))], turn)
-        again = await stage.reopen(session)
-        assert await again.go_on() == "completed"
-        assert len(stage.effects) == effects
-        errors = [
-            block.error.code for block in await blocks_of(again) if isinstance(block, ResultStatus) and block.error
-        ]
-        assert errors == ([error] if error else [])
 
     run(check)
 

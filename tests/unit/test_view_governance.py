@@ -1,9 +1,7 @@
-"""Where the text of a conversation came from, and how long a turn waited for people."""
+"""Where the text of a conversation came from."""
 
 from timeloom.core.blocks import (
     AnyBlock,
-    ApprovalDecided,
-    ApprovalRequested,
     AttachmentMeta,
     Digest,
     ExternalEvent,
@@ -66,12 +64,3 @@ def test_a_result_whose_call_is_not_known_is_foreign() -> None:
     call = ToolCall(tool_id="react.plan", tool_call_id=CALL)
     later = ResultStatus(tool_call_id=CALL, text="found")
     assert _fold(call, RoundStarted(round=2), later).origins == {"tool": 3}
-
-
-def test_a_turn_remembers_when_it_waited_for_a_person() -> None:
-    asked = ApprovalRequested(tool_call_id=CALL, tool_id="mail.send", text="send?")
-    decided = ApprovalDecided(tool_call_id=CALL, approved=True, by="ann")
-    view = _fold(decided, asked, decided, decided, asked)
-    assert view.waits == [("2026-02-09T02:14:02Z", "2026-02-09T02:14:03Z"), ("2026-02-09T02:14:05Z", "")]
-    view.add(Entry(seq=6, turn_id=TURN, ts="2026-02-09T02:15:00Z", block=TurnStarted(n=2)))
-    assert view.waits == []

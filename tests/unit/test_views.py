@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeloom.core.blocks import (
+    AnyBlock,
     ApprovalDecided,
     ApprovalRequested,
     Completion,
     ConversationStarted,
     Cut,
     Digest,
+    Gate,
     Hidden,
     ModelAnswered,
+    ModelCalled,
     Pruned,
     RangeSummary,
     ResultContent,
@@ -33,7 +36,7 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.sources import SourceRow
-from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, microseconds_between, place
 from timeloom.core.view.artifacts import READING_TOOLS
 from timeloom.core.view.cuts import RULES
 from timeloom.core.view.views import VIEWS_VERSION, Views, fold
@@ -474,3 +477,28 @@ def test_usage_of_a_call_counts_once_in_turn_model_and_total() -> None:
     spend = fold(log(answer, RoundStarted(round=1))).spend
     assert spend.by_model["m"].input_tokens == spend.by_turn[T1].input_tokens == spend.total.input_tokens == 3
     assert (spend.total.rounds, spend.total.cache_read_tokens) == (1, 2)
+
+
+def test_time_is_that_of_calls_and_not_of_waiting_for_people_or_restarts() -> None:
+    ask = ModelCalled(round=1, model="m", request_sha256="0")
+    answer = ModelAnswered(round=1, model="m", stop_reason="end")
+    call, receipt = ToolCall(tool_id="t.send", tool_call_id=C1), ResultStatus(tool_call_id=C1, text="sent")
+    question = ApprovalRequested(tool_call_id=C1, tool_id="t.send", text="send?")
+    leave = Gate(policy="approval", verdict="allow", tool_call_id=C1)
+
+    def wall_s(*blocks: tuple[int, AnyBlock]) -> float:
+        stamps = [Draft(T1, f"2026-02-09T02:{second // 60:02}:{second % 60:02}Z", block) for second, block in blocks]
+        return fold(place(draft, seq) for seq, draft in enumerate(stamps, 1)).spend.by_turn[T1].wall_us / 1e6
+
+    assert wall_s((1, ask), (3, answer)) == 2
+    assert wall_s((1, ask), (500, ask), (504, answer)) == 4
+    assert wall_s((1, call), (4, receipt), (9, receipt)) == 3
+    assert wall_s((1, call), (1, question), (400, leave), (405, receipt)) == 5
+    assert wall_s((1, call), (900, leave), (901, receipt)) == 1
+    assert wall_s((1, call), (2, TurnStarted(n=2)), (3, receipt)) == 0
+    assert wall_s((5, ask), (3, answer)) == 0
+
+
+def test_no_time_passes_on_a_day_that_no_calendar_has() -> None:
+    assert microseconds_between("2026-02-30T00:00:00Z", "2026-03-01T00:00:00Z") == 0
+    assert microseconds_between("2026-02-09T02:14:32.676425Z", "2026-02-09T02:14:33Z") == 323_575

@@ -9,7 +9,7 @@ from timeloom.app import Setting, make_turns, open_session
 from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.policy.next_step import Limits
 from timeloom.ports.model import Model
-from timeloom.ports.tool import Outcome, ToolContext
+from timeloom.ports.tool import Outcome, Tool, ToolContext
 from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
@@ -55,6 +55,8 @@ class Stage:
         self.setting = Setting(data_dir=tmp_path, limits=limits or Limits())
         self.effects: list[str] = []
         self.title_model: Model | None = None
+        self.extra: tuple[Tool, ...] = ()
+        """Tools that take the place of those with the same id, or stand beside them."""
         self.waiting = asyncio.Event()
         """Set once the tool that waits has begun."""
 
@@ -89,8 +91,13 @@ class Stage:
             await asyncio.Event().wait()
             return "never"
 
-        extra = (tool("t.look", effect="pure")(look), tool("t.send", effect="irreversible")(send))
-        return ToolRegistry((*react_tools(), *extra, tool("t.wait", effect="pure")(wait)))
+        own = (
+            tool("t.look", effect="pure")(look),
+            tool("t.send", effect="irreversible")(send),
+            tool("t.wait", effect="pure")(wait),
+        )
+        taken = {one.spec.tool_id for one in self.extra}
+        return ToolRegistry((*react_tools(), *(one for one in own if one.spec.tool_id not in taken), *self.extra))
 
     def said(self, channel: str) -> str:
         return "".join(delta.text for delta in self.heard if delta.channel == channel)

@@ -9,6 +9,8 @@ CODES: Final = MappingProxyType(
         "block_malformed": "A block was made with a field that is empty, out of range or of another shape.",
         "entry_malformed": "An entry has a seq below 1, a turn id of another shape, or a time that is not RFC 3339 in UTC.",
         "entry_unknown": "A conversation has no block with that seq or path, or no such turn.",
+        "turn_open": "A conversation cannot be forked at a turn that has not ended.",
+        "approval_unknown": "Nothing waits for a person's decision, or not the call that was named.",
         # paths
         "path_malformed": "The path has no known form; its message names the forms that exist.",
         "path_escapes_root": "The path would leave its folder: absolute, `..`, a backslash, NUL or one of these in disguise.",

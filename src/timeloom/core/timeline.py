@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 import msgspec
@@ -27,6 +28,15 @@ class EntryError(CodedError):
 def is_timestamp(text: str) -> bool:
     """Whether the text is a time as entries carry it."""
     return _TS.fullmatch(text) is not None
+
+
+def microseconds_between(since: str, until: str) -> int:
+    """The time from one entry's `ts` to a later one's; 0 where a clock went back, or where no calendar has the day."""
+    try:
+        took = datetime.fromisoformat(until) - datetime.fromisoformat(since)
+    except ValueError:
+        return 0
+    return max(0, took // timedelta(microseconds=1))
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,7 +1,7 @@
 """The clock port: the only way time comes in."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -18,12 +18,6 @@ class SystemClock:
 
     def epoch_us(self) -> int:
         return time.time_ns() // 1000
-
-
-def epoch_us_of(ts: str) -> int:
-    """The microseconds since 1970 of a time as blocks carry it."""
-    then = datetime.fromisoformat(ts)
-    return round((then - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
 
 
 def timestamp(epoch_us: int) -> str:

@@ -27,7 +27,7 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.plans.acknowledging import read_notes
 from timeloom.core.plans.changes import Moment
-from timeloom.core.policy.gates import ToolStep
+from timeloom.core.policy.gates import Ruling, ToolStep
 from timeloom.core.policy.next_step import INTERRUPTED, DropCall, FinishCall, RunCall
 from timeloom.core.policy.reading import EXEC_PREFIX, Reply
 from timeloom.core.render.fence import ESCAPE, unescape
@@ -81,10 +81,7 @@ async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) 
         case FinishCall():
             await session.append([_dropped(call.tool_call_id, "tool_interrupted", _CALLED_OFF)], turn)
         case RunCall():
-            # That it begins is durable before it does.
-            allowed = Gate(policy=APPROVAL, verdict="allow", tool_call_id=call.tool_call_id)
-            await session.append([allowed], turn)
-            await _run(workshop, call, turn)
+            await _run_after_all(workshop, call, turn, APPROVAL)
         case DropCall(code=code, text=text):
             await session.append([_dropped(call.tool_call_id, code, text)], turn)
         case _:
@@ -97,12 +94,9 @@ async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
     known = "not_done" if tool.spec.effect != "irreversible" else await _reconciled(workshop, tool, call)
     match known:
         case "not_done":
-            await _run(workshop, call, turn)
+            await _run_after_all(workshop, call, turn, INTERRUPTED)
         case "unknown":
-            question = ApprovalRequested(
-                tool_call_id=call.tool_call_id, tool_id=tool.spec.tool_id, text=_UNKNOWN, policy=INTERRUPTED
-            )
-            await workshop.session.append([question], turn)
+            await workshop.session.append([_question(workshop, call, Ruling("ask", _UNKNOWN, INTERRUPTED))], turn)
         case _:
             await workshop.session.append(known, turn)
 
@@ -123,33 +117,58 @@ async def _call(workshop: Workshop, decision: CallTool, reply: Reply) -> None:
     call_id = session.new_call_id()
     call = ToolCall(tool_id=decision.tool_id, tool_call_id=call_id, params=decision.params)
     admission = await _admission(workshop, call, turn)
-    ruling = admission.ruling
-    gate = Gate(policy=ruling.policy or APPROVAL, verdict=ruling.verdict, text=ruling.text, tool_call_id=call_id)
-    blocks = _announced_call(session, decision, call, reply)
+    ruling, blocks = admission.ruling, _announced_call(session, decision, call, reply)
     match ruling.verdict:
         case "allow":
             await session.append(blocks, turn)
-            await _run(workshop, call, turn)
-            await workshop.governor.settle(admission, Amounts(tool_calls=1))
+            await _run(workshop, call, turn, admission)
         case "refuse":
-            await session.append([*blocks, gate, _dropped(call_id, "gate_refused", ruling.text)], turn)
+            await session.append([*blocks, *_refused(call_id, ruling)], turn)
         case "ask":
-            tool_id = workshop.registry.resolve(call.tool_id).spec.tool_id
-            question = ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, text=ruling.text, policy=ruling.policy)
-            await session.append([*blocks, gate, question], turn)
+            await session.append([*blocks, _gate(call_id, ruling), _question(workshop, call, ruling)], turn)
         case _:
             assert_never(ruling.verdict)
 
 
-async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId) -> Admission:
-    spec = workshop.registry.resolve(call.tool_id).spec
+async def _run_after_all(workshop: Workshop, call: ToolCall, turn: TurnId, because: str) -> None:
+    """Runs a call that stands on the timeline, unless a policy or a budget forbids it by now."""
+    admission = await _admission(workshop, call, turn, begun=True)
+    ruling = admission.ruling
+    if ruling.verdict == "refuse":
+        await workshop.session.append(_refused(call.tool_call_id, ruling), turn)
+        return
+    # That it begins is durable before it does.
+    await workshop.session.append([_gate(call.tool_call_id, Ruling("allow", policy=because))], turn)
+    await _run(workshop, call, turn, admission)
+
+
+async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId, *, begun: bool = False) -> Admission:
+    registry = workshop.registry
+    spec = registry.resolve(call.tool_id).spec
+    made = workshop.session.views.progress.tool_calls
+    # By whatever alias the calls were made.
+    times = sum(count for name, count in made.items() if registry.resolve(name).spec.tool_id == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
         params=await workshop.session.text(call.params),
         effect=spec.effect,
-        calls_before=workshop.session.views.progress.tool_calls.get(call.tool_id, 0),
+        calls_before=times - begun,
     )
-    return await workshop.governor.admit(step, tool_key(turn, call.tool_call_id), Most(tool_calls=1))
+    most = Most(tool_calls=1, wall_ms=round(spec.deadline_s * 1000))
+    return await workshop.governor.admit(step, tool_key(turn, call.tool_call_id), most, begun=begun)
+
+
+def _gate(call_id: CallId, ruling: Ruling) -> Gate:
+    return Gate(policy=ruling.policy, verdict=ruling.verdict, text=ruling.text, tool_call_id=call_id)
+
+
+def _refused(call_id: CallId, ruling: Ruling) -> list[AnyBlock]:
+    return [_gate(call_id, ruling), _dropped(call_id, "gate_refused", ruling.text)]
+
+
+def _question(workshop: Workshop, call: ToolCall, ruling: Ruling) -> ApprovalRequested:
+    tool_id = workshop.registry.resolve(call.tool_id).spec.tool_id
+    return ApprovalRequested(tool_call_id=call.tool_call_id, tool_id=tool_id, text=ruling.text, policy=ruling.policy)
 
 
 def _announced_call(session: Session, decision: CallTool, call: ToolCall, reply: Reply) -> list[AnyBlock]:
@@ -165,12 +184,13 @@ def _announced_call(session: Session, decision: CallTool, call: ToolCall, reply:
     return [*(block for block in blocks if block not in notices), call, *notices]
 
 
-async def _run(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
+async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admission) -> None:
     session = workshop.session
     settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
     tool = workshop.registry.resolve(call.tool_id)
     meant = replace(call, params=_as_meant(await session.text(call.params)))
     await session.append(await run_call(tool, meant, _context(workshop, call, turn), settings), turn)
+    await workshop.governor.settle(admission, Amounts(tool_calls=1))
 
 
 async def _reconciled(

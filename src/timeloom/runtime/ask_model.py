@@ -16,7 +16,6 @@ from timeloom.core.blocks import (
     ModelCalled,
     Notice,
     Thinking,
-    Usage,
 )
 from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.next_step import AskModel
@@ -26,9 +25,8 @@ from timeloom.core.stream.channels import DECISION, ChannelParser, Delta
 from timeloom.core.stream.decision import DecisionStream
 from timeloom.core.stream.json_scan import FieldDelta
 from timeloom.core.view.progress import MODEL
-from timeloom.ports.ledger import Most
-from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, Priced
-from timeloom.runtime.govern import Admission, Governor, model_cost, model_key
+from timeloom.ports.model import Finished, Model, ModelError, ModelRequest
+from timeloom.runtime.govern import Admission, Governor, model_cost, model_key, model_most
 from timeloom.runtime.hear_reply import hear_reply, outcome_of, unless
 from timeloom.runtime.session import Session
 
@@ -166,14 +164,9 @@ async def _asked(
 async def _admission(asking: Asking, step: AskModel, prompt: Prompt) -> Admission:
     turn, model = asking.session.views.progress.turn_id, asking.model
     request, prompt_tokens = prompt.request, asking.session.views.reported.tokens(model.name, prompt.estimated_tokens)
-    dearest = Usage(cache_write_tokens=prompt_tokens, output_tokens=request.max_output_tokens)
-    most = Most(
-        rounds=_rounds(step),
-        tokens=prompt_tokens + request.max_output_tokens,
-        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else None,
-    )
+    most = model_most(model, prompt_tokens, request.max_output_tokens, _rounds(step))
     asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens)
-    return await asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, approved=step.approved)
+    return await asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, begun=step.approved)
 
 
 def _held_back(session: Session, ruling: Ruling) -> list[AnyBlock]:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from timeloom.core.blocks import ModelAnswered, Usage
-from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.budget import Account, Allowance, Budgets, Scope, accounts, amount, exhausted, told
 from timeloom.core.policy.gates import (
     ALLOWED,
@@ -25,8 +26,8 @@ from timeloom.core.policy.gates import (
 from timeloom.core.policy.next_step import BUDGET
 from timeloom.core.render.announce import Budget
 from timeloom.core.view.spend import Spend
-from timeloom.ports.clock import epoch_us_of
 from timeloom.ports.ledger import Amounts, BudgetBusyError, BudgetSpentError, Cap, Most, Reservation, Reserved, scope
+from timeloom.ports.model import Model, Priced
 from timeloom.runtime.session import Session
 
 Step = ModelStep | ToolStep
@@ -36,14 +37,18 @@ NO_BUDGETS: Final = Budgets()
 SHARED: Final[tuple[Scope, ...]] = ("tree", "user", "project")
 """Scopes that several conversations spend from at once; one conversation alone spends from the others."""
 
+MODEL_WALL_MS: Final = 600_000
+"""How long a model call is taken to last at most, where time is a budget that conversations share."""
+
 _logger = logging.getLogger(__name__)
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Whether a step may be taken, and what was reserved for it."""
+    """Whether a step may be taken, what was reserved for it, and when that was."""
 
     ruling: Ruling = ALLOWED
     reserved: Reserved | None = None
+    epoch_us: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,30 +58,33 @@ class Governor:
     session: Session
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
     budgets: Budgets = NO_BUDGETS
-    root: ConversationId | None = None
-    """The first conversation of the tree; None where this is it."""
     _settled: bool = field(default=False)
 
-    async def admit(self, step: Step, key: str, most: Most, *, approved: bool = False) -> Admission:
-        """Asks the policies, then the budgets; a step that a person has approved is not asked about again."""
-        ruling = self._ruling(step)
-        if ruling.verdict == "refuse" or (ruling.verdict == "ask" and not approved):
+    async def admit(self, step: Step, key: str, most: Most, *, begun: bool = False) -> Admission:
+        """Asks the policies, then the budgets.
+
+        A step that was `begun` (a person has allowed it, or a crash cut it off) is not asked about again.
+        """
+        ruling = self._ruling(step, begun)
+        if ruling.verdict == "refuse" or (ruling.verdict == "ask" and not begun):
             return Admission(ruling)
         caps = self._caps()
         if not caps:
             return Admission()
-        await self._settle_leftovers()
         conversation = self.session.conversation
         reservation = Reservation(key=f"{conversation}/{key}", conversation=conversation, most=most, caps=caps)
+        await self._settle_leftovers(reservation.key)
         try:
-            return Admission(reserved=await self.session.ledger.reserve(reservation))
+            reserved = await self.session.ledger.reserve(reservation)
         except (BudgetSpentError, BudgetBusyError) as error:
             return Admission(Ruling("refuse", str(error), BUDGET))
+        return Admission(reserved=reserved, epoch_us=self.session.epoch_us())
 
     async def settle(self, admission: Admission, actual: Amounts) -> None:
-        """Puts down what the step did cost."""
+        """Puts down what the step did cost, and the time since it was admitted."""
         if admission.reserved:
-            await self.session.ledger.settle(admission.reserved, actual)
+            wall_ms = max(0, self.session.epoch_us() - admission.epoch_us) // 1000
+            await self.session.ledger.settle(admission.reserved, replace(actual, wall_ms=wall_ms))
 
     async def release(self, admission: Admission) -> None:
         """Gives back what was reserved for a step that is not taken."""
@@ -85,47 +93,39 @@ class Governor:
 
     async def announced(self) -> tuple[Budget, ...]:
         """The budgets as the model sees them."""
-        known = [*self._own_accounts()]
+        known = [*self._own_accounts(*self._own_spend())]
         for cap, name in zip(self._caps(), self._shared(), strict=True):
             spent = await self.session.ledger.spent(cap.scope)
             known += accounts(name, getattr(self.budgets, name), _spent_of(spent))
         return tuple(_announced(one) for one in known)
 
-    def _ruling(self, step: Step) -> Ruling:
-        proposal = self._proposal(step)
+    def _ruling(self, step: Step, begun: bool) -> Ruling:
+        turn, conversation = self._own_spend()
+        # A call that was begun is counted already.
+        counted = int(begun and isinstance(step, ToolStep))
+        turn, conversation = (replace(one, tool_calls=one.tool_calls - counted) for one in (turn, conversation))
+        proposal = Proposal(
+            step=step,
+            caller=self.session.caller,
+            turn=turn,
+            conversation=conversation,
+            origins=frozenset(self.session.views.governance.origins),
+        )
         rulings = [_asked(policy, proposal) for policy in self.policies]
-        if account := exhausted(self._own_accounts(), step):
+        if account := exhausted(self._own_accounts(turn, conversation), step):
             rulings.append(Ruling("refuse", told(account), BUDGET))
         return strictest(rulings)
 
-    def _proposal(self, step: Step) -> Proposal:
-        views = self.session.views
-        return Proposal(
-            step=step,
-            caller=self.session.caller,
-            turn=_spent(views.spend.by_turn.get(views.progress.turn_id, Spend())),
-            conversation=_spent(views.spend.total),
-            origins=frozenset(views.governance.origins),
-        )
+    def _own_spend(self) -> tuple[Spent, Spent]:
+        """What the newest turn and the conversation have spent."""
+        spend, turn = self.session.views.spend, self.session.views.progress.turn_id
+        return _spent(spend.by_turn.get(turn, Spend())), _spent(spend.total)
 
-    def _own_accounts(self) -> tuple[Account, ...]:
-        views = self.session.views
-        turn = _spent(views.spend.by_turn.get(views.progress.turn_id, Spend()))
+    def _own_accounts(self, turn: Spent, conversation: Spent) -> tuple[Account, ...]:
         return (
-            *accounts("turn", self.budgets.turn, turn, self._wall_ms()),
-            *accounts("conversation", self.budgets.conversation, _spent(views.spend.total)),
+            *accounts("turn", self.budgets.turn, turn),
+            *accounts("conversation", self.budgets.conversation, conversation),
         )
-
-    def _wall_ms(self) -> int:
-        """How long the turn has been running, without what it waited for people."""
-        views = self.session.views
-        if not views.progress.started_ts:
-            return 0
-        now_us = self.session.epoch_us()
-        waited_us = sum(
-            (epoch_us_of(until) if until else now_us) - epoch_us_of(since) for since, until in views.governance.waits
-        )
-        return max(0, now_us - epoch_us_of(views.progress.started_ts) - waited_us) // 1000
 
     def _shared(self) -> list[Scope]:
         return [name for name in SHARED if any(_allowance(self.budgets, name).limits())]
@@ -136,7 +136,7 @@ class Governor:
     def _cap(self, name: Scope) -> Cap:
         caller, allowance = self.session.caller, _allowance(self.budgets, name)
         names = {
-            "tree": (self.root or self.session.conversation,),
+            "tree": (self.session.root,),
             "user": (caller.tenant, caller.user),
             "project": (caller.tenant, caller.project),
         }
@@ -146,18 +146,24 @@ class Governor:
             tokens=allowance.tokens,
             cost_nano_usd=allowance.cost_nano_usd,
             tool_calls=allowance.tool_calls,
+            wall_ms=allowance.wall_ms,
         )
 
-    async def _settle_leftovers(self) -> None:
-        """Settles what a process that is gone had reserved: by the timeline, or else by what was promised."""
+    async def _settle_leftovers(self, key: str) -> None:
+        """Settles what a process that is gone had reserved: by the timeline, or else by what was promised.
+
+        What it had reserved under this key is reserved again.
+        """
         if self._settled:
             return
         self._settled = True
         for reserved in await self.session.ledger.unsettled(self.session.conversation):
-            await self.session.ledger.settle(reserved, await self._cost(reserved))
+            if reserved.key != key:
+                await self.session.ledger.settle(reserved, await self._cost(reserved))
 
     async def _cost(self, reserved: Reserved) -> Amounts:
         most = reserved.most
+        # How long it took nobody knows: the time of a call that was cut off is not counted.
         promised = Amounts(
             rounds=most.rounds,
             tokens=most.tokens or 0,
@@ -185,6 +191,17 @@ def tool_key(turn: TurnId, call_id: CallId) -> str:
     return f"tool/{turn}/{call_id}"
 
 
+def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds: int) -> Most:
+    """The most that a model call may cost."""
+    dearest = Usage(cache_write_tokens=prompt_tokens, output_tokens=max_output_tokens)
+    return Most(
+        rounds=rounds,
+        tokens=prompt_tokens + max_output_tokens,
+        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else None,
+        wall_ms=MODEL_WALL_MS,
+    )
+
+
 def model_cost(usage: Usage, rounds: int) -> Amounts:
     """What a model call cost."""
     tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
@@ -199,7 +216,7 @@ def _asked(policy: Policy, proposal: Proposal) -> Ruling:
         _logger.exception("the policy %s failed", name)
         # Whoever cannot say whether a step is allowed has not allowed it.
         ruling = refuse(f"the policy {name} failed, so that nothing is allowed until it is mended")
-    return ruling if ruling.policy else msgspec.structs.replace(ruling, policy=name)
+    return ruling if ruling.policy else replace(ruling, policy=name)
 
 
 def _allowance(budgets: Budgets, name: Scope) -> Allowance:
@@ -214,12 +231,17 @@ def _spent(spend: Spend) -> Spent:
         tool_calls=spend.tool_calls,
         tokens=spend.input_tokens + spend.cache_read_tokens + spend.cache_write_tokens + spend.output_tokens,
         cost_nano_usd=spend.cost_nano_usd,
+        wall_ms=spend.wall_us // 1000,
     )
 
 
 def _spent_of(spent: Amounts) -> Spent:
     return Spent(
-        rounds=spent.rounds, tool_calls=spent.tool_calls, tokens=spent.tokens, cost_nano_usd=spent.cost_nano_usd
+        rounds=spent.rounds,
+        tool_calls=spent.tool_calls,
+        tokens=spent.tokens,
+        cost_nano_usd=spent.cost_nano_usd,
+        wall_ms=spent.wall_ms,
     )
 
 

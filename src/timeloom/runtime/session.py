@@ -25,6 +25,7 @@ from timeloom.ports.ledger import Ledger
 from timeloom.ports.store import Store
 from timeloom.ports.tool import Caller
 from timeloom.runtime.load_views import load_views
+from timeloom.runtime.tree import root_of
 
 T = TypeVar("T")
 
@@ -62,6 +63,8 @@ class Session:
         self.views = views
         self.opening = ""
         """The conversation's first user message."""
+        self.root = conversation
+        """The first conversation of the tree that this one belongs to; itself, where it was begun from no other."""
 
     @classmethod
     async def start(
@@ -78,6 +81,7 @@ class Session:
         session = cls(store, conversation, Views(), clock, ids)
         await session.append([header], NO_TURN)
         session._lease = await store.acquire(conversation, holder)
+        session.root = await root_of(store, conversation, header.parent)
         return session
 
     @classmethod
@@ -90,6 +94,8 @@ class Session:
         try:
             session = cls(store, conversation, await load_views(store, conversation), clock, ids, lease)
             await session._find_opening()
+            header = session.views.conversation.header
+            session.root = await root_of(store, conversation, header and header.parent)
         except BaseException:
             await store.release(lease)
             raise

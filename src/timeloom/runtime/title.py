@@ -6,14 +6,16 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Final
 
-from timeloom.core.blocks import AnyBlock, Completion, ModelCalled, Titled
+from timeloom.core.blocks import AnyBlock, Completion, Gate, ModelCalled, Titled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
+from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.titling import first_turn, wants_title
 from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, first_words, title_tail
 from timeloom.core.tokens import estimate
 from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextSegment
-from timeloom.runtime.hear_reply import Ending, hear_reply, outcome_of
+from timeloom.runtime.govern import Admission, Governor, model_cost, model_most
+from timeloom.runtime.hear_reply import Ending, hear_reply, outcome_of, unless
 from timeloom.runtime.load_texts import load_texts
 from timeloom.runtime.prompting import request_sha256
 from timeloom.runtime.session import Session
@@ -38,11 +40,13 @@ class Titling:
         session: Session,
         model: Model | None = None,
         *,
+        governor: Governor | None = None,
         deadline_s: float = DEADLINE_S,
         grace_s: float = GRACE_S,
     ) -> None:
         self._session = session
         self._model = model
+        self._governor = governor or Governor(session=session)
         self._deadline_s = deadline_s
         self._grace_s = grace_s
         self._interrupt = asyncio.Event()
@@ -107,11 +111,25 @@ class Titling:
             number=session.views.spend.outcomes.get("title", 0),
             opening=session.opening,
         )
+        admission = await self._admission(model, call, turn)
+        if admission.ruling.verdict != "allow":
+            # Nobody is asked about a title: there is one without the model.
+            gate = Gate(policy=admission.ruling.policy, verdict="refuse", text=admission.ruling.text)
+            await self._append([gate], fallback, turn)
+            return
         await session.append([call], turn)
         heard = _Heard()
         ending = await self._heard(model, request, heard)
+        outcome = outcome_of(call, heard.text, ending)
         title = clean_title(heard.text) if isinstance(ending, Finished) else ""
-        await self._append([outcome_of(call, heard.text, ending)], title or fallback, turn)
+        await self._append([outcome], title or fallback, turn)
+        await self._governor.settle(admission, model_cost(outcome.usage, rounds=0))
+
+    async def _admission(self, model: Model, call: ModelCalled, turn: TurnId) -> Admission:
+        step = ModelStep(model=model.name, round=call.round, prompt_tokens=call.estimated_tokens)
+        most = model_most(model, call.estimated_tokens, MAX_OUTPUT_TOKENS, rounds=0)
+        admission = await unless(self._interrupt, self._governor.admit(step, f"title/{turn}", most))
+        return admission or Admission(Ruling("refuse", "the next turn began", policy="title"))
 
     async def _heard(self, model: Model, request: ModelRequest, heard: "_Heard") -> Ending:
         try:

@@ -13,11 +13,11 @@ Scope = Literal["turn", "conversation", "tree", "user", "project"]
 SCOPES: Final[tuple[Scope, ...]] = ("turn", "conversation", "tree", "user", "project")
 
 Measure = Literal["rounds", "tokens", "cost_nano_usd", "tool_calls", "wall_ms"]
-"""What a budget counts; money in billionths of a dollar, time without what was spent waiting for a person."""
+"""What a budget counts; money in billionths of a dollar, and the time that model and tool calls take."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scope may spend; None is no limit. Wall time is counted for turns only."""
+    """What one scope may spend; None is no limit."""
 
     rounds: int | None = None
     tokens: int | None = None
@@ -60,11 +60,9 @@ class Account(msgspec.Struct, frozen=True):
         return self.used > self.limit if self.measure == "rounds" else self.used >= self.limit
 
 
-def accounts(scope: Scope, allowance: Allowance, spent: Spent, wall_ms: int = 0) -> tuple[Account, ...]:
+def accounts(scope: Scope, allowance: Allowance, spent: Spent) -> tuple[Account, ...]:
     """The accounts of a scope that has limits."""
-    return tuple(
-        Account(scope, measure, _used(spent, measure, wall_ms), limit) for measure, limit in allowance.limits()
-    )
+    return tuple(Account(scope, measure, getattr(spent, measure), limit) for measure, limit in allowance.limits())
 
 
 def exhausted(known: tuple[Account, ...], step: ModelStep | ToolStep) -> Account | None:
@@ -103,21 +101,5 @@ def amount(measure: Measure, value: int) -> str:
             return f"${value / 1e9:.4f}"
         case "wall_ms":
             return f"{value / 1000:.1f} s"
-        case _:
-            assert_never(measure)
-
-
-def _used(spent: Spent, measure: Measure, wall_ms: int) -> int:
-    match measure:
-        case "rounds":
-            return spent.rounds
-        case "tokens":
-            return spent.tokens
-        case "cost_nano_usd":
-            return spent.cost_nano_usd
-        case "tool_calls":
-            return spent.tool_calls
-        case "wall_ms":
-            return wall_ms
         case _:
             assert_never(measure)

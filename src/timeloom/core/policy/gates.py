@@ -52,6 +52,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: int = 0
     tokens: int = 0
     cost_nano_usd: int = 0
+    wall_ms: int = 0
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):

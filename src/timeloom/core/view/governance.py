@@ -1,12 +1,10 @@
-"""Governance: where the text in a conversation came from, and how long its newest turn waited for people."""
+"""Governance: where the text in a conversation came from."""
 
 from typing import Final, Literal
 
 import msgspec
 
 from timeloom.core.blocks import (
-    ApprovalDecided,
-    ApprovalRequested,
     Attachment,
     AttachmentMeta,
     ExternalEvent,
@@ -15,7 +13,6 @@ from timeloom.core.blocks import (
     RoundStarted,
     SourcesAdded,
     ToolCall,
-    TurnStarted,
     UserPrompt,
 )
 from timeloom.core.ids import CallId
@@ -38,24 +35,16 @@ class GovernanceView(msgspec.Struct):
 
     origins: dict[Origin, int] = {}
     """Where text of each origin first stood."""
-    waits: list[tuple[str, str]] = []
-    """When the newest turn began to wait for a person and when it was answered (empty while it waits)."""
     tools: dict[CallId, str] = {}
     """The tools that the running round has called."""
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
         match entry.block:
-            case TurnStarted():
-                self.waits, self.tools = [], {}
             case RoundStarted():
                 self.tools = {}
             case ToolCall(tool_call_id=call_id, tool_id=tool_id):
                 self.tools[call_id] = tool_id
-            case ApprovalRequested():
-                self.waits.append((entry.ts, ""))
-            case ApprovalDecided() if self.waits and not self.waits[-1][1]:
-                self.waits[-1] = (self.waits[-1][0], entry.ts)
             case _:
                 self._see(entry)
 

@@ -97,8 +97,6 @@ class ProgressView(msgspec.Struct):
     """Whether the user said stop."""
     cancelled: str = ""
     """Who cancelled the turn from outside and why; empty while nobody has."""
-    started_ts: str = ""
-    """When the turn began."""
     tool_calls: dict[str, int] = {}
     """How often the turn has called each tool."""
 
@@ -115,7 +113,7 @@ class ProgressView(msgspec.Struct):
             self._add(entry)
 
     def _begin_turn(self, entry: Entry) -> None:
-        fresh = ProgressView(turn_id=entry.turn_id, running=True, started_ts=entry.ts)
+        fresh = ProgressView(turn_id=entry.turn_id, running=True)
         for name in self.__struct_fields__:
             setattr(self, name, getattr(fresh, name))
 

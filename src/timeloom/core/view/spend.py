@@ -1,13 +1,23 @@
-"""What was spent: model calls, tokens, money, rounds and tool calls, in all and per turn."""
+"""What was spent: model calls, tokens, money, rounds, tool calls and time, in all and per turn."""
 
 from typing import Final, assert_never
 
 import msgspec
 
-from timeloom.core.blocks import ModelAnswered, RoundStarted, ToolCall
+from timeloom.core.blocks import (
+    ApprovalRequested,
+    Gate,
+    ModelAnswered,
+    ModelCalled,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    ToolCall,
+    TurnStarted,
+)
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import TurnId
-from timeloom.core.timeline import Entry
+from timeloom.core.timeline import Entry, microseconds_between
 
 MAX_SUM: Final = 2**63 - 1
 """Where sums stop growing."""
@@ -26,6 +36,8 @@ class Spend(msgspec.Struct, gc=False):
     cost_nano_usd: int = 0
     unknown_costs: int = 0
     """Model calls whose cost nobody knows: where there are any, the cost is at least `cost_nano_usd`."""
+    wall_us: int = 0
+    """How long model and tool calls took, without those that a crash cut off and without waiting for people."""
 
     def add(self, block: ModelAnswered | ToolCall | RoundStarted) -> None:
         """Takes in what costs."""
@@ -54,9 +66,12 @@ class SpendView(msgspec.Struct):
     by_model: dict[str, Spend] = {}
     outcomes: dict[CallPurpose, int] = {}
     """How often a model was asked for each purpose and what came of it was recorded."""
+    began: dict[str, str] = {}
+    """When the calls of the newest turn began that are under way, by the purpose of a model call or a call's id."""
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
+        self._add_time(entry)
         block = entry.block
         if not isinstance(block, ModelAnswered | ToolCall | RoundStarted):
             return
@@ -65,6 +80,24 @@ class SpendView(msgspec.Struct):
         if isinstance(block, ModelAnswered):
             self.by_model.setdefault(block.model, Spend()).add(block)
             self.outcomes[block.purpose] = self.outcomes.get(block.purpose, 0) + 1
+
+    def _add_time(self, entry: Entry) -> None:
+        match entry.block:
+            case TurnStarted():
+                self.began = {}
+            case ModelCalled(purpose=name) | ToolCall(tool_call_id=name):
+                self.began[name] = entry.ts
+            case Gate(verdict="allow", tool_call_id=str(name)):
+                # It begins only now: a person was asked, or a crash cut it off.
+                self.began[name] = entry.ts
+            case ApprovalRequested(tool_call_id=name):
+                self.began.pop(name, None)
+            case ModelAnswered(purpose=name) | ResultDigest(tool_call_id=name) | ResultStatus(tool_call_id=name):
+                took_us = microseconds_between(self.began.pop(name, entry.ts), entry.ts)
+                for spend in (self.total, self.by_turn.setdefault(entry.turn_id, Spend())):
+                    spend.wall_us = _sum(spend.wall_us, took_us)
+            case _:
+                pass
 
 
 def _sum(spent: int, more: int) -> int:
