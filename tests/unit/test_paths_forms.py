@@ -7,12 +7,13 @@ import pytest
 
 from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.paths import (
-    MAX_SELECTED_SIDS,
+    MAX_SELECTED,
     MAX_SID,
     ArtifactPath,
     AttachmentPath,
     CallTextPath,
     CompletionPath,
+    EntriesPath,
     EventAttachmentPath,
     EventPath,
     FilePath,
@@ -26,6 +27,7 @@ from timeloom.core.paths import (
     SkillPath,
     SourcesPath,
     ToolPath,
+    TurnIndexesPath,
     TurnIndexPath,
     UserPromptPath,
     WorkingSummaryPath,
@@ -67,6 +69,8 @@ FORMS: list[tuple[str, LogicalPath]] = [
         EventAttachmentPath(TURN, "form", MESSAGE, "scan.png"),
     ),
     ("so:sources_pool[1,3-5]", SourcesPath(((1, 1), (3, 5)))),
+    ("ar:log[12,15-20]", EntriesPath(((12, 12), (15, 20)))),
+    ("ar:turns[3].react.turn.index", TurnIndexesPath(((3, 3),))),
     (f"su:{TURN}.conv.range.summary", RangeSummaryPath(TURN)),
     (f"su:{TURN}.conv.range.summary.1", RangeSummaryPath(TURN, 1)),
     (f"ws:{TURN}.conv.working.summary", WorkingSummaryPath(TURN)),
@@ -185,8 +189,11 @@ def test_a_text_without_a_known_form_is_malformed(text: str) -> None:
         "so:sources_pool[1000000]",
         "so:sources_pool[1-1000000]",
         f"so:sources_pool[{'9' * 4000}]",
-        f"so:sources_pool[1-{MAX_SELECTED_SIDS + 1}]",
-        f"so:sources_pool[1-{MAX_SELECTED_SIDS},900]",
+        f"so:sources_pool[1-{MAX_SELECTED + 1}]",
+        f"ar:log[1-{MAX_SELECTED + 1}]",
+        "ar:log[1000000000]",
+        "ar:turns[10000000].react.turn.index",
+        f"so:sources_pool[1-{MAX_SELECTED},900]",
     ],
 )
 def test_a_selection_is_bounded(text: str) -> None:
@@ -215,8 +222,8 @@ def test_a_refused_selection_never_repeats_an_endless_number() -> None:
 
 
 def test_the_longest_selection_is_still_a_path() -> None:
-    path = select(range(MAX_SID, MAX_SID - 2 * MAX_SELECTED_SIDS, -2))
-    assert len(path.sids) == MAX_SELECTED_SIDS
+    path = select(range(MAX_SID, MAX_SID - 2 * MAX_SELECTED, -2))
+    assert len(path.sids) == MAX_SELECTED
     assert parse(str(path)) == path
 
 

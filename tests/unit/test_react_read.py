@@ -1,5 +1,6 @@
 """react.read brings back what paths lead to, says what is missing, and repeats nothing that is in sight."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -159,6 +160,28 @@ async def test_plans_the_turn_index_and_named_artifacts_are_read(stage: Stage) -
     assert status(outcome).exists_in_visible_context == ["fi:turn_1.outputs/table.csv"]
     assert status(outcome).missing == ["ar:turn_9.artifacts.x"]
     assert status(await read(stage, "ar:turn_9.react.turn.index")).missing == ["ar:turn_9.react.turn.index"]
+
+
+async def test_indexes_are_read_by_the_numbers_of_turns_and_entries_by_their_places(stage: Stage) -> None:
+    await stage.append(TurnStarted(n=1), UserPrompt(text="one"))
+    await stage.append(TurnStarted(n=2), UserPrompt(text="two"), turn=T2)
+    outcome = await read(stage, "ar:turns[2,7].react.turn.index", "ar:log[3-4,90]")
+    said = texts(outcome)
+    assert "message ar:turn_2.user.prompt: two" in str(said["ar:turn_2.react.turn.index"])
+    assert "every entry as it was recorded: ar:log[4-5]" in str(said["ar:turn_2.react.turn.index"])
+    assert said["ar:log[3]"] == "one"
+    assert '"type":"turn.header"' in str(said["ar:log[4]"])
+    assert status(outcome).missing == ["ar:turns[7].react.turn.index", "ar:log[90]"]
+
+
+async def test_a_file_that_was_edited_is_read_as_it_was(stage: Stage) -> None:
+    await stage.append(TurnStarted(n=1))
+    for text in ("first", "second"):
+        await stage.leave("fi:turn_1.files/a.md", text)
+    index = texts(await read(stage, "ar:turn_1.react.turn.index"))["ar:turn_1.react.turn.index"]
+    place = re.search(r"ar:log\[\d+\](?=.*: an older version of fi:turn_1.files/a.md)", str(index))
+    assert place
+    assert texts(await read(stage, place[0])) == {place[0]: "first"}
 
 
 async def test_a_block_without_text_of_its_own_is_read_as_json(stage: Stage) -> None:

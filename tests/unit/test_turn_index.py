@@ -21,12 +21,12 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, PlanId, TurnId
-from timeloom.core.paths import parse
+from timeloom.core.paths import MAX_SELECTED, parse
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Draft, Entry, place
-from timeloom.core.view.turn_index import HINT_CHARS, MAX_ROWS, IndexRow, hint, turn_index
+from timeloom.core.view.turn_index import HINT_CHARS, IndexRow, hint, turn_index
 from timeloom.testing.strategies import timelines
 
 TS = "2026-02-09T02:14:32.676425Z"
@@ -97,8 +97,18 @@ def test_a_long_hint_is_cut() -> None:
     assert hint("x" * 500) == "x" * (HINT_CHARS - 1) + "…"
 
 
-def test_a_turn_with_too_many_rows_says_how_many_are_left_out() -> None:
-    calls = [ToolCall(tool_id="x.y", tool_call_id=CallId(f"c{n}")) for n in range(MAX_ROWS + 3)]
+def test_no_row_is_left_out_and_every_entry_is_named_by_its_place() -> None:
+    calls = [ToolCall(tool_id="x.y", tool_call_id=CallId(f"c{n}")) for n in range(MAX_SELECTED + 3)]
     index = turn_index(TURN, [place(Draft(TURN, TS, call), seq) for seq, call in enumerate(calls, 1)])
-    assert (len(index.rows), index.left_out) == (MAX_ROWS, 3)
+    assert len(index.rows) == MAX_SELECTED + 3
+    assert [str(one) for one in index.places] == ["ar:log[1-500]", "ar:log[501-503]"]
     assert str(parse(index.path)) == "ar:turn_1.react.turn.index"
+
+
+def test_an_older_version_of_a_file_is_read_at_its_place() -> None:
+    versions = [ResultContent(tool_call_id=CALL, artifact_path=FILE, mime="text/plain", text=text) for text in "abc"]
+    assert rows_of(*versions) == [
+        IndexRow("artifact", FILE, "c"),
+        IndexRow("artifact", "ar:log[1]", f"an older version of {FILE}"),
+        IndexRow("artifact", "ar:log[2]", f"an older version of {FILE}"),
+    ]

@@ -29,7 +29,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.codes import CODES
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.paths import MAX_SELECTED_SIDS, FileForm, LogicalPath, PathError, parse, physical
+from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, physical
 from timeloom.core.payload import BlobRef, Data, Text, size_of
 from timeloom.core.render.previews import PDF, shown_data
 from timeloom.core.stream.scalars import mended
@@ -124,9 +124,9 @@ class _Making:
         """The rows that join the pool; what is more than one selection can name stays out."""
         if not outcome.sources:
             return []
-        if len(outcome.sources) > MAX_SELECTED_SIDS:
-            self.too_large(f"{len(outcome.sources)} sources were given, and {MAX_SELECTED_SIDS} were kept")
-        rows = outcome.sources[:MAX_SELECTED_SIDS]
+        if len(outcome.sources) > MAX_SELECTED:
+            self.too_large(f"{len(outcome.sources)} sources were given, and {MAX_SELECTED} were kept")
+        rows = outcome.sources[:MAX_SELECTED]
         kept = tuple(replace(row, content=self._kept_text(row.content, f"source {row.sid}") or "") for row in rows)
         return [SourcesAdded(rows=kept, tool_call_id=self._place.tool_call_id)]
 

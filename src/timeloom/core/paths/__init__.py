@@ -26,18 +26,19 @@ from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES
 from timeloom.core.paths.parsing import MAX_PATH_CHARS, parse
 from timeloom.core.paths.physical import PhysicalPath, logical, physical
 from timeloom.core.paths.rewriting import Rewritten, rewrite
-from timeloom.core.paths.selection import MAX_SELECTED_SIDS, MAX_SID, SourcesPath, select
+from timeloom.core.paths.selection import MAX_SELECTED, MAX_SID, EntriesPath, SourcesPath, TurnIndexesPath, select
 
 __all__ = [
     "MAX_NAME_BYTES",
     "MAX_PATH_CHARS",
     "MAX_RELATIVE_BYTES",
-    "MAX_SELECTED_SIDS",
+    "MAX_SELECTED",
     "MAX_SID",
     "ArtifactPath",
     "AttachmentPath",
     "CallTextPath",
     "CompletionPath",
+    "EntriesPath",
     "EventAttachmentPath",
     "EventPath",
     "FileForm",
@@ -55,6 +56,7 @@ __all__ = [
     "SourcesPath",
     "ToolPath",
     "TurnIndexPath",
+    "TurnIndexesPath",
     "UserPromptPath",
     "WorkingSummaryPath",
     "logical",

@@ -9,7 +9,7 @@ import msgspec
 from timeloom.core.ids import CallId, IdError, MessageId, PlanId, TurnId, call_id, message_id, plan_id, turn_id
 from timeloom.core.paths.errors import PathError, shown
 from timeloom.core.paths.names import check_name, check_names, check_relative
-from timeloom.core.paths.selection import SourcesPath
+from timeloom.core.paths.selection import EntriesPath, SourcesPath, TurnIndexesPath
 
 MAX_NUMBER = 999_999_999
 """Largest round or ordinal in a path. Smaller could refuse a real one; larger lets a path carry endless digits."""
@@ -282,6 +282,8 @@ MessageForm = (
     | PlanPath
     | LatestPlanPath
     | TurnIndexPath
+    | TurnIndexesPath
+    | EntriesPath
     | ArtifactPath
     | EventPath
 )

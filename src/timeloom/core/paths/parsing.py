@@ -28,7 +28,7 @@ from timeloom.core.paths.forms import (
     UserPromptPath,
     WorkingSummaryPath,
 )
-from timeloom.core.paths.selection import SourcesPath, parse_selection
+from timeloom.core.paths.selection import EntriesPath, SourcesPath, TurnIndexesPath
 
 MAX_PATH_CHARS = 4096
 """Longest text that is looked at. Smaller cannot hold the longest selection; larger gives hostile text more time."""
@@ -62,6 +62,10 @@ def check_length(text: str) -> None:
 def _message(rest: str) -> MessageForm:
     if rest.startswith(_LATEST_PLAN):
         return LatestPlanPath(PlanId(rest.removeprefix(_LATEST_PLAN)))
+    for selection in (EntriesPath, TurnIndexesPath):
+        before = selection.before.removeprefix("ar:")
+        if rest.startswith(before) and rest.endswith(selection.after):
+            return selection.parsed(rest.removeprefix(before).removesuffix(selection.after))
     turn, parts = _turn_and_parts(rest)
     match parts:
         case ["user", "prompt"]:
@@ -138,7 +142,7 @@ def _sources(rest: str) -> SourcesPath:
     inside = rest.removeprefix("sources_pool[").removesuffix("]")
     if rest != f"sources_pool[{inside}]":
         raise _unknown("a selection of sources is so:sources_pool[1,3-5]", rest)
-    return parse_selection(inside)
+    return SourcesPath.parsed(inside)
 
 
 def _range_summary(rest: str) -> RangeSummaryPath:

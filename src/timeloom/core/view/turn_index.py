@@ -35,7 +35,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
 )
 from timeloom.core.ids import TurnId
-from timeloom.core.paths import TurnIndexPath, select
+from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexPath, select
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.timeline import Entry
 
@@ -43,10 +43,6 @@ RowKind = Literal["summary", "message", "event", "tool", "artifact", "source", "
 
 HINT_CHARS: Final = 120
 """Longest hint of a row. Longer hints make the index of a busy turn too large to read in one go."""
-
-MAX_ROWS: Final = 500
-"""Most rows of one index; a turn with more says how many were left out."""
-
 
 _KINDS: Final = MappingProxyType[type[AnyBlock], RowKind](
     {
@@ -87,11 +83,11 @@ class IndexRow(msgspec.Struct, frozen=True):
 
 
 class TurnIndex(msgspec.Struct, frozen=True):
-    """What a turn holds, in the order it happened; `left_out` counts the rows beyond the cap."""
+    """What a turn holds, in the order it happened; `places` name all its entries, also those without a row."""
 
     turn_id: TurnId
     rows: tuple[IndexRow, ...]
-    left_out: int = 0
+    places: tuple[EntriesPath, ...]
 
     @property
     def path(self) -> str:
@@ -100,16 +96,28 @@ class TurnIndex(msgspec.Struct, frozen=True):
 
 
 def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
-    """The index of the turn whose entries these are; the newest row of a path counts."""
+    """The index of the turn whose entries these are; a path means its newest version, an older one has its place."""
     rows: dict[str, IndexRow] = {}
+    contents: dict[str, int] = {}
     tools: dict[str, str] = {}
+    seqs: list[int] = []
     for entry in entries:
+        seqs.append(entry.seq)
         if isinstance(entry.block, ToolCall):
             tools[entry.block.tool_call_id] = entry.block.tool_id
         if row := _row(entry, tools):
+            if isinstance(entry.block, ContentBlock):
+                older = contents.get(row.path)
+                if older and row.path.startswith("fi:"):
+                    place = str(EntriesPath.of([older]))
+                    rows[place] = IndexRow("artifact", place, f"an older version of {row.path}", rows[row.path].tool_id)
+                contents[row.path] = entry.seq
             rows[row.path] = row
-    kept = tuple(rows.values())[:MAX_ROWS]
-    return TurnIndex(turn, kept, len(rows) - len(kept))
+    return TurnIndex(turn, tuple(rows.values()), _places(seqs))
+
+
+def _places(seqs: list[int]) -> tuple[EntriesPath, ...]:
+    return tuple(EntriesPath.of(seqs[at : at + MAX_SELECTED]) for at in range(0, len(seqs), MAX_SELECTED))
 
 
 def hint(text: Text) -> str:

@@ -11,6 +11,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.paths import (
     ArtifactPath,
     AttachmentPath,
+    EntriesPath,
     EventAttachmentPath,
     FileForm,
     FilePath,
@@ -20,6 +21,7 @@ from timeloom.core.paths import (
     SkillPath,
     SourcesPath,
     ToolPath,
+    TurnIndexesPath,
     TurnIndexPath,
     logical,
     parse,
@@ -86,6 +88,10 @@ async def resolve(path: LogicalPath, context: ToolContext, shelf: Shelf) -> Reso
     match path:
         case SourcesPath():
             return await _sources(path, context)
+        case EntriesPath():
+            return await _entries(path, context.timeline)
+        case TurnIndexesPath():
+            return await _indexes(path, context.timeline)
         case FilePath() | AttachmentPath() | EventAttachmentPath():
             file = await find_file(path, context)
             found = _file(file) if file else None
@@ -157,14 +163,32 @@ async def _artifact(path: ArtifactPath, context: ToolContext) -> Readable | None
     return None
 
 
+async def _entries(path: EntriesPath, timeline: TimelineReader) -> Resolved:
+    """The entries at these places, as they were recorded, each by itself."""
+    here = [seq for seq in path.numbers if seq <= timeline.views.tail]
+    found = [await _joined(str(EntriesPath.of([one.seq])), [one], timeline) for one in await timeline.entries(here)]
+    return _selected(found, EntriesPath, set(path.numbers) - set(here))
+
+
+async def _indexes(path: TurnIndexesPath, timeline: TimelineReader) -> Resolved:
+    turns = {turn.n: turn_id for turn_id, turn in timeline.views.turns.turns.items()}
+    wanted = [TurnIndexPath(turns[number]) for number in path.numbers if number in turns]
+    found = [readable for one in wanted if (readable := await _index(one, timeline))]
+    return _selected(found, TurnIndexesPath, set(path.numbers) - turns.keys())
+
+
+def _selected(found: list[Readable], selection: type[EntriesPath | TurnIndexesPath], missing: set[int]) -> Resolved:
+    return Resolved(tuple(found), (str(selection.of(missing)),) if missing else ())
+
+
 async def _index(path: TurnIndexPath, timeline: TimelineReader) -> Readable | None:
     turn = timeline.views.turns.turns.get(path.turn)
     if turn is None:
         return None
     index = turn_index(path.turn, await timeline.entries(list(turn.seqs())))
     rows = [f"{row.kind} {row.path}{f' ({row.tool_id})' if row.tool_id else ''}: {row.hint}" for row in index.rows]
-    rest = [f"... and {index.left_out} more"] if index.left_out else []
-    return _text(str(path), "text/plain", "\n".join([*rows, *rest]))
+    places = [f"every entry as it was recorded: {place}" for place in index.places]
+    return _text(str(path), "text/plain", "\n".join([*places, *rows]))
 
 
 async def _recorded(path: LogicalPath, timeline: TimelineReader) -> Readable | None:
