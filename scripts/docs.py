@@ -1,4 +1,4 @@
-"""The parts of the documentation that are written from the code: modules, block types, codes.
+"""The parts of the documentation that are written from the code: modules, block types, codes, settings.
 
 Without an argument it writes them; with `--check` it only shows what is out of date, and then exits with 1.
 """
@@ -9,9 +9,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
+from timeloom.config.table import ROWS, Row
+from timeloom.config.values import expected
 from timeloom.core.blocks import BLOCK_CLASSES, Unknown
 from timeloom.core.codes import CODES
 
@@ -58,6 +61,14 @@ def code_lines() -> list[str]:
     return ["| code | meaning |\n", "|---|---|\n", *rows]
 
 
+def setting_lines() -> list[str]:
+    """A table row for every setting."""
+    rows = [
+        f"| `{row.key}` | {sentence_of(row)} | {expected(row)} | {default_of(row)} | {said_by(row)} |\n" for row in ROWS
+    ]
+    return ["| key | meaning | expected | default | also said by |\n", "|---|---|---|---|---|\n", *rows]
+
+
 def filled(page: str, lines: list[str]) -> str:
     """The page with these lines between its two marks."""
     head, start, rest = page.partition(START)
@@ -95,10 +106,32 @@ def sentence(cls: type) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0].replace("|", "\\|")
 
 
+def sentence_of(row: Row) -> str:
+    """What a setting is for, fit for a table, and its other key in the file."""
+    others = "".join(f" The key `{key}` means the same." for key in row.about.keys)
+    return (row.about.doc + others).replace("|", "\\|")
+
+
+def default_of(row: Row) -> str:
+    """The default of a setting, as it would be written."""
+    default: object = row.default
+    if isinstance(default, tuple):
+        default = ", ".join(cast("tuple[str, ...]", default))
+    return f"`{default}`" if default or default == 0 else ""
+
+
+def said_by(row: Row) -> str:
+    """The option of a setting, the properties of a bundle and the variables, in the order in which they count."""
+    option = [f"`{row.about.option}`"] if row.about.option else []
+    properties = [f"bundle `{name}`" for name in row.about.properties]
+    return ", ".join([*option, *properties, *(f"`{name}`" for name in row.variables)])
+
+
 PARTS: dict[str, Callable[[], list[str]]] = {
     "ARCHITECTURE.md": module_lines,
     "docs/blocks.md": block_lines,
     "docs/codes.md": code_lines,
+    "docs/settings.md": setting_lines,
 }
 
 if __name__ == "__main__":

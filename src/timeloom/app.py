@@ -1,15 +1,17 @@
 """The composition root: a conversation with everything it needs to run turns."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
+from timeloom.core.blocks.caching import CacheSettings
 from timeloom.core.ids import ConversationId, make_conversation_id
 from timeloom.core.policy.budget import Budgets
-from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy, ask_before
+from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.render.previews import shown_text
 from timeloom.ports.clock import Clock, SystemClock
@@ -18,12 +20,14 @@ from timeloom.ports.model import Model
 from timeloom.ports.store import Store
 from timeloom.runtime.act import Workshop
 from timeloom.runtime.ask_model import Asking, LiveDelta
+from timeloom.runtime.cache_rates import cache_rates
 from timeloom.runtime.govern import Governor
 from timeloom.runtime.inbox import Inbox
 from timeloom.runtime.prompting import ConversationPrompter, PromptSettings
 from timeloom.runtime.session import HOLDER, Session
 from timeloom.runtime.title import Titling
 from timeloom.runtime.turn import Turns
+from timeloom.tools.react.hide import Hiding
 from timeloom.tools.react.read import Reading, ReadLimits
 from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
@@ -40,6 +44,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     read: ReadLimits = ReadLimits()
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
     budgets: Budgets = Budgets()
+    cache: CacheSettings = CacheSettings()
+
+    @property
+    def workspaces(self) -> Path:
+        """The folder with a folder of files for each conversation."""
+        return self.data_dir / "workspaces"
 
     @classmethod
     def of(cls, settings: Settings) -> "Setting":
@@ -58,13 +68,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                 pdf_bytes=settings.modality.max_doc_bytes,
                 call_tokens=settings.read.call_tokens,
             ),
-            policies=_policies(settings.ask_before),
+            policies=settings.policy.policies(),
+            budgets=settings.budget.budgets(),
+            cache=CacheSettings(
+                min_rounds=settings.cache.min_rounds,
+                offset_rounds=settings.cache.offset_rounds,
+                editable_tail_tokens=settings.cache.editable_tail_tokens,
+                lifetime=settings.cache.lifetime,
+            ),
         )
-
-
-def _policies(tools: str) -> tuple[Policy, ...]:
-    names = [name.strip() for name in tools.split(",") if name.strip()]
-    return (*DEFAULT_POLICIES, ask_before(names)) if names else DEFAULT_POLICIES
 
 
 async def open_session(
@@ -97,7 +109,7 @@ def make_turns(
 
     Without a title model the first words of a conversation are its title.
     """
-    registry = registry or ToolRegistry(react_tools(Reading(limits=setting.read)))
+    registry = registry or ToolRegistry(react_tools(Reading(limits=setting.read), Hiding(setting.cache)))
     prompts = PromptSettings(
         model=model.name,
         limits=setting.limits,
@@ -105,10 +117,11 @@ def make_turns(
         max_output_tokens=setting.max_output_tokens,
         thinking_tokens=setting.thinking_tokens,
         instructions=setting.instructions,
+        cache=setting.cache,
     )
     inbox = Inbox(session)
     governor = Governor(session=session, policies=setting.policies, budgets=setting.budgets)
-    out_dir = setting.data_dir / "workspaces" / session.conversation
+    out_dir = setting.workspaces / session.conversation
     out_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     out_dir.mkdir(mode=0o700, exist_ok=True)
     workshop = Workshop(
@@ -120,7 +133,7 @@ def make_turns(
         interrupt=inbox.interrupt,
         governor=governor,
     )
-    prompter = ConversationPrompter(session, registry.specs(), prompts, governor)
+    prompter = ConversationPrompter(session, registry.specs(), prompts, governor, partial(cache_rates, model))
     asking = Asking(session=session, model=model, prompter=prompter, on_delta=on_delta, governor=governor)
-    titles = Titling(session, title_model)
+    titles = Titling(session, title_model, governor=governor)
     return Turns(session=session, asking=asking, workshop=workshop, inbox=inbox, titles=titles, limits=setting.limits)

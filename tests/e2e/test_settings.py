@@ -32,10 +32,16 @@ def timeloom(folder: Path, *arguments: str, typed: str = "", **environ: str) -> 
     )
 
 
+def blocks(done: subprocess.CompletedProcess[str], kind: str) -> list[str]:
+    """The blocks of that type that the turn left, as text."""
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [one["block"] for one in events if one["event"] == "chat.block"]
+    return [json.dumps(block) for block in found if block["type"] == kind]
+
+
 def rounds(done: subprocess.CompletedProcess[str]) -> int:
     """How many rounds the turn had."""
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    return sum(one["event"] == "chat.block" and one["block"]["type"] == "react.round.start" for one in events)
+    return len(blocks(done, "react.round.start"))
 
 
 @pytest.fixture
@@ -60,6 +66,22 @@ def test_chat_takes_the_file_then_the_variable_over_it_then_the_option_over_both
     exported = timeloom(folder, "export", "--json").stdout.splitlines()
     assert len(exported) == 4
     assert '"Never ending"' not in "".join(exported)
+
+
+def test_chat_keeps_to_the_budgets_and_policies_that_are_set(folder: Path) -> None:
+    config = folder / "timeloom.toml"
+    config.write_text(config.read_text() + "[budget.turn]\nrounds = 1\n")
+    (ended,) = blocks(timeloom(folder, "chat", "--json", typed="go\n"), "react.turn.end")
+    assert "budget_exhausted" in ended
+    assert "the turn's budget is used up" in ended
+    lifted = {"TIMELOOM_BUDGET_TURN_ROUNDS": "none"}
+    done = timeloom(folder, "chat", "--json", typed="go\n", TIMELOOM_POLICY_TOOLS="web.*", **lifted)
+    assert ["react.write may not be called here" in one for one in blocks(done, "react.gate")] == [True]
+    assert "gate_refused" in "".join(blocks(done, "react.tool.result"))
+    assert "max_iterations" in "".join(blocks(done, "react.turn.end"))
+    done = timeloom(folder, "chat", "--json", "--ask-before", "react.*", typed="go\n", **lifted)
+    assert len(blocks(done, "react.approval.request")) == 1
+    assert blocks(done, "react.tool.result") == []
 
 
 def test_the_model_of_titles_is_the_conversations_own_or_the_one_that_is_named(folder: Path) -> None:

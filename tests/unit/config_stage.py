@@ -16,7 +16,10 @@ TYPED = (
     st.text()
     | st.from_regex(r"-?[0-9]{1,30}(\.[0-9]*)?", fullmatch=True)
     | st.sampled_from(
-        ["off", "v3", "nan", "-inf", "1e999", "null", "true", "~", "~x", "{}", '{"m": 1}', "http://", "https://x y"]
+        [
+            *("off", "v3", "nan", "-inf", "1e999", "null", "true", "none", "~", "~x", "{}", '{"m": 1}', '{"a.b": 1}'),
+            *("a.b, a.*", "http://", "https://x y"),
+        ]
     )
 )
 
@@ -38,7 +41,7 @@ def assert_typed(row: Row, value: object) -> None:
         assert isinstance(row.default, Path | None)
         assert str(value)
     elif isinstance(value, Mapping):
-        assert row.key == "prices"
-        assert msgspec.convert(msgspec.to_builtins(value), dict[str, Price]) == value
+        kind = {"prices": Price, "policy.calls_per_turn": int}[row.key]
+        assert msgspec.convert(msgspec.to_builtins(value), dict[str, kind]) == value
     else:
         assert msgspec.convert(value, row.type) == value

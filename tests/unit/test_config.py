@@ -53,6 +53,12 @@ def sample(row: Row, number: int) -> Said:
             return Said(str(100 + number), str(100 + number), 100 + number)
         case float():
             return Said(f"{number}.5", f"{number}.5", number + 0.5)
+        case "none":
+            return Said(str(number + 1), str(number + 1), number + 1)
+        case tuple():
+            return Said(f"a.b{number}, a.*", f'["a.b{number}", "a.*"]', (f"a.b{number}", "a.*"))
+        case dict() if row.key == "policy.calls_per_turn":
+            return Said(f'{{"a.b": {number}}}', f'{{"a.b" = {number}}}', {"a.b": number})
         case dict():
             table = f'{{"m{number}": {{"input": 1, "output": 2.5}}}}'
             return Said(

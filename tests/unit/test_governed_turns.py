@@ -1,5 +1,7 @@
 """Gates and budgets in the loop: every step is ruled on before it is taken, and a person's answer is waited for."""
 
+import asyncio
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from timeloom.core.blocks import (
     ToolCall,
     TurnEnded,
     TurnStarted,
+    Usage,
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
@@ -39,8 +42,10 @@ from timeloom.core.policy.gates import (
     tainted_irreversible_needs_approval,
 )
 from timeloom.core.view.progress import MODEL
-from timeloom.ports.ledger import scope
+from timeloom.ports.ledger import Most, scope
+from timeloom.ports.model import Finished, ModelEvent, ModelRequest
 from timeloom.ports.tool import Outcome, ToolContext
+from timeloom.runtime.costs import model_cost
 from timeloom.runtime.turn import Turns
 from timeloom.tools.define import FunctionTool, tool
 
@@ -560,3 +565,132 @@ def looking(stage: Stage) -> FunctionTool:
         return "seen"
 
     return tool("t.look", effect="pure", aliases=("t.peek",))(look)
+
+
+# --- what calls cost -------------------------------------------------------------------------------------------
+
+
+class DearModel:
+    """A scripted model with a price, or with one that nobody knows."""
+
+    def __init__(self, stage: Stage, nano_usd: int | None) -> None:
+        self._model = stage.model
+        self._nano_usd = nano_usd
+        self.name = "dear"
+        self.window_tokens = self._model.window_tokens
+        self.is_silent = False
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        async for event in self._model.stream(request):
+            yield self._finished(event) if isinstance(event, Finished) else event
+
+    def _finished(self, event: Finished) -> Finished:
+        if self.is_silent:
+            return Finished(event.stop_reason, Usage(), usage_reported=False)
+        return replace(event, usage=Usage(input_tokens=10, cost_nano_usd=10))
+
+    def price_nano_usd(self, usage: Usage) -> int | None:
+        tokens = usage.input_tokens + usage.cache_write_tokens + usage.output_tokens
+        return None if self._nano_usd is None else self._nano_usd * tokens
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", ["turn", "user"])
+def test_money_is_counted_before_and_after_each_call(tmp_path: Path, name: str) -> None:
+    async def check() -> None:
+        budgets = Budgets(**{name: Allowance(cost_nano_usd=15)})
+        stage = staged(tmp_path, *[calls("t.look")] * 3, budgets=budgets)
+        turns = await stage.open()
+        turns.asking.model = DearModel(stage, 1)
+        assert await turns.run("look") == "budget_exhausted"
+        assert len(stage.effects) == 2
+        reason, text = end_of(await blocks_of(turns))
+        assert (reason, text) == ("budget_exhausted", f"the {name}'s budget is used up: $0.0000 of $0.0000")
+
+    run(check)
+
+
+def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_limited(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = staged(tmp_path, answers("x"), budgets=Budgets(project=Allowance(cost_nano_usd=15)))
+        turns = await stage.open()
+        turns.asking.model = DearModel(stage, None)
+        assert await turns.run("hello") == "budget_exhausted"
+        assert "nobody knows what dear costs" in end_of(await blocks_of(turns))[1]
+
+    run(check)
+
+
+def test_what_a_provider_does_not_report_is_guessed_and_counts(tmp_path: Path) -> None:
+    async def check() -> None:
+        budgets = Budgets(turn=Allowance(tokens=1), user=Allowance(tokens=10**6))
+        stage = staged(tmp_path, calls("t.look"), answers("x"), budgets=budgets)
+        turns = await stage.open()
+        turns.asking.model = model = DearModel(stage, 2)
+        model.is_silent = True
+        assert await turns.run("hello") == "budget_exhausted"
+        (outcome,) = [block for block in await blocks_of(turns) if isinstance(block, ModelAnswered)]
+        usage = outcome.usage
+        assert not outcome.usage_reported
+        assert usage.input_tokens > 1_000
+        assert usage.cost_nano_usd == 2 * (usage.input_tokens + usage.output_tokens)
+        spent = await turns.session.ledger.spent(scope("user", "t", "u"))
+        assert spent.tokens == usage.input_tokens + usage.output_tokens
+
+    run(check)
+
+
+def test_a_call_whose_task_was_cancelled_holds_nobody_up(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = staged(
+            tmp_path, calls("t.wait"), answers("x"), budgets=Budgets(user=Allowance(tool_calls=9, tokens=10**6))
+        )
+        turns = await stage.open()
+        running = asyncio.create_task(turns.run("wait"))
+        await stage.waiting.wait()
+        running.cancel()
+        await asyncio.wait({running})
+        assert await turns.session.ledger.unsettled(turns.session.conversation) == ()
+
+    run(check)
+
+
+def test_what_a_process_that_died_had_reserved_is_settled_by_the_next(tmp_path: Path) -> None:
+    async def check() -> None:
+        budgets = Budgets(user=Allowance(tokens=10**6))
+        stage = staged(tmp_path, calls("t.look"), answers("x"), answers("y"), budgets=budgets)
+        turns = await stage.open()
+        await turns.run("look")
+        governor, session = turns.workshop.governor, turns.session
+        turn, user = session.views.progress.turn_id, scope("user", "t", "u")
+        before = await session.ledger.spent(user)
+        step = ModelStep(model="m", round=1, prompt_tokens=10)
+        for key in (f"model/{turn}/1/1", f"model/{turn}/9/1", f"title/{turn}", f"tool/{turn}/c9"):
+            await governor.admit(step, key, Most(tokens=1_000, tool_calls=1))
+        again = await stage.reopen(session)
+        assert await again.run("look again") == "completed"
+        assert await session.ledger.unsettled(session.conversation) == ()
+        first = next(one for one in await blocks_of(again) if isinstance(one, ModelAnswered))
+        third = again.session.views.spend.by_turn[again.session.views.progress.turn_id]
+        known = model_cost(first.usage, rounds=0).tokens + 3 * 1_000 + third.input_tokens + third.output_tokens
+        assert (await session.ledger.spent(user)).tokens - before.tokens == known
+
+    run(check)
+
+
+def test_a_policy_sees_the_parameters_as_the_tool_does(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def look(proposal: Proposal) -> None:
+        if isinstance(proposal.step, ToolStep):
+            seen.append(proposal.step.params)
+
+    async def check() -> None:
+        copied = calls("react.write", path="files/a.md", content="<~channel:code>")
+        stage = staged(tmp_path, copied, answers("x"), policies=(look,))
+        await (await stage.open()).run("write")
+        assert '"<channel:code>"' in seen[0]
+
+    run(check)

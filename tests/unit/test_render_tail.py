@@ -13,6 +13,7 @@ from timeloom.core.blocks import (
     ExternalEvent,
     Feedback,
     Followup,
+    ModelCalled,
     PlanRecorded,
     ResultDigest,
     SourcesAdded,
@@ -133,6 +134,15 @@ def test_of_many_events_the_newest_are_listed() -> None:
     assert "  (2 earlier ones stand in the turn)\n" in text
     assert "no 1" not in text
     assert "no 9" in text
+
+
+def test_events_that_the_model_was_asked_with_are_only_counted() -> None:
+    asked = ModelCalled(round=1, model="m", request_sha256="x")
+    events = [Followup(message_id=MessageId(f"m{n}"), text=f"no {n}") for n in range(3)]
+    assert "[LIVE TURN EVENTS]" not in announce(ROUND, said(*events[:2], asked))
+    text = announce(ROUND, said(*events[:2], asked, events[2]))
+    assert "[LIVE TURN EVENTS]\n  (2 earlier ones stand in the turn)\n  followup" in text
+    assert "no 1" not in text
 
 
 def test_events_of_an_earlier_turn_are_over() -> None:

@@ -15,7 +15,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.ports.ledger import scope
 from timeloom.ports.store import Store
-from timeloom.runtime.govern import model_cost
+from timeloom.runtime.costs import model_cost
 from timeloom.runtime.turn import Turns
 from timeloom.stores.memory import MemoryStore
 from timeloom.stores.sqlite.store import SqliteStore

@@ -9,6 +9,7 @@ from timeloom.core.blocks import (
     RoundStarted,
     SourcesAdded,
     ToolCall,
+    ToolError,
     TurnStarted,
     UserPrompt,
 )
@@ -64,3 +65,9 @@ def test_a_result_whose_call_is_not_known_is_foreign() -> None:
     call = ToolCall(tool_id="react.plan", tool_call_id=CALL)
     later = ResultStatus(tool_call_id=CALL, text="found")
     assert _fold(call, RoundStarted(round=2), later).origins == {"tool": 3}
+
+
+def test_what_the_runtime_says_of_a_call_that_was_not_run_is_its_own() -> None:
+    call = ToolCall(tool_id="crm.lookup", tool_call_id=CALL)
+    error = ToolError(code="gate_refused", message="not here")
+    assert _fold(call, ResultStatus(tool_call_id=CALL, text="not here", error=error)).origins == {}

@@ -7,31 +7,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from timeloom.config.about import About
+from timeloom.config.governance import BudgetSettings, PolicySettings
+from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.policy.fanout import FanoutMode
 from timeloom.core.policy.next_step import DEFAULT_MAX_ITERATIONS
 from timeloom.providers.settings import Price, Timeouts
 from timeloom.runtime.prompting import PromptSettings
 from timeloom.tools.react.read import ReadLimits
-
-
-class About(msgspec.Struct, frozen=True):
-    """What is said about a setting beside its type and default; its key and its first variable come from its place."""
-
-    doc: str
-    option: str = ""
-    """The option of the command line; where it is empty there is none."""
-    metavar: str = ""
-    variables: tuple[str, ...] = ()
-    """Further variables, in the order in which they count after `TIMELOOM_<KEY>`."""
-    keys: tuple[str, ...] = ()
-    """Further keys in the file."""
-    properties: tuple[str, ...] = ()
-    """Properties of a bundle that set it, the one that counts first in front."""
-    secret: bool = False
-    """Never shown, and refused in a file."""
-    directs_key: bool = False
-    """Decides where a secret is sent: refused in a file that nobody has named."""
-
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 OptionalCount = Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -53,6 +36,7 @@ PriceTable = Annotated[
 _READ: Final = ReadLimits()
 _TIMEOUTS: Final = Timeouts()
 _PROMPT: Final = PromptSettings()
+_CACHE: Final = CacheSettings()
 
 
 class ReactSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +148,24 @@ class ReadSettings(msgspec.Struct, frozen=True, kw_only=True):
     call_tokens: Annotated[Count, About("Most tokens that one call of `react.read` shows.")] = _READ.call_tokens
 
 
+class CachingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How prompts are kept at a provider, and what of them may still be hidden."""
+
+    min_rounds: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)], About("Fewest rounds of a conversation that has a pre-tail cache point.")
+    ] = _CACHE.min_rounds
+    offset_rounds: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)], About("Rounds that stay behind the pre-tail point and can be hidden.")
+    ] = _CACHE.offset_rounds
+    editable_tail_tokens: Annotated[
+        OptionalCount, About("Tokens at the end of a prompt within which blocks can be hidden.")
+    ] = _CACHE.editable_tail_tokens
+    lifetime: Annotated[
+        LifetimeChoice,
+        About("How long cache points last: `auto` takes what costs less by the pauses of the conversation."),
+    ] = _CACHE.lifetime
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings, each with a value."""
 
@@ -173,7 +175,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model: Annotated[
         str,
         About(
-            "Model of conversations: `anthropic:<id>`, `openai:<id>` or `script:<file.yaml>`.",
+            "Model of conversations: `anthropic:<id>`, `openai:<id>`, `local` or `script:<file.yaml>`; else `local`.",
             option="--model",
             metavar="NAME",
         ),
@@ -195,19 +197,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         PriceTable,
         About("Dollars for a million tokens by model, before what the price library knows; names may end in `*`."),
     ] = msgspec.field(default_factory=dict[str, Price])
-    ask_before: Annotated[
-        str,
-        About(
-            "Tools that are called only with a person's leave, with commas between them; `react.*` is a family. A tool "
-            "whose effect cannot be undone is never called without.",
-            option="--ask-before",
-            metavar="TOOLS",
-        ),
-    ] = ""
     react: ReactSettings = ReactSettings()
+    policy: PolicySettings = PolicySettings()
+    budget: BudgetSettings = BudgetSettings()
     models: ModelsSettings = ModelsSettings()
     timeouts: TimeoutSettings = TimeoutSettings()
     anthropic: AnthropicSettings = AnthropicSettings()
     openai: OpenAISettings = OpenAISettings()
     modality: ModalitySettings = ModalitySettings()
     read: ReadSettings = ReadSettings()
+    cache: CachingSettings = CachingSettings()

@@ -7,7 +7,8 @@ from typing import Final, TypeGuard, TypeVar, get_args
 
 import msgspec
 
-from timeloom.config.settings import About, Settings
+from timeloom.config.about import About
+from timeloom.config.settings import Settings
 
 CONFIG_OPTION: Final = "--config"
 CONFIG_VARIABLE: Final = "TIMELOOM_CONFIG"
@@ -83,7 +84,9 @@ def _rows(group: type[msgspec.Struct], prefix: str = "") -> Iterator[Row]:
             yield from _rows(field.type, f"{key}.")
         else:
             about = next(said for said in get_args(field.type) if isinstance(said, About))
-            yield Row(key, field.type, getattr(defaults, field.name), about)
+            yield Row(
+                key, field.type, getattr(defaults, field.name), about.of(group=prefix.rstrip(".").rpartition(".")[2])
+            )
 
 
 def _is_group(kind: object) -> TypeGuard[type[msgspec.Struct]]:

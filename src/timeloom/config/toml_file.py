@@ -122,10 +122,10 @@ def _check_allowed(row: Row, here: str, *, named: bool) -> None:
     if row.about.secret:
         why = f"stands in a file, which is easily shared; set the variable {variable} instead"
         raise ConfigError("setting_invalid", f"{here} {why}")
-    if row.about.directs_key and not named:
-        why = "decides where your key is sent, and nobody has named this file"
+    if not named and (row.about.directs_key or row.about.lifts_guard):
+        does = "decides where your key is sent" if row.about.directs_key else "can take away what protects you"
         mend = f"name it with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
-        raise ConfigError("setting_invalid", f"{here} {why}; {mend}")
+        raise ConfigError("setting_invalid", f"{here} {does}, and nobody has named this file; {mend}")
 
 
 def _unknown(path: KeyPath) -> str:

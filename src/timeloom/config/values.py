@@ -21,13 +21,17 @@ def from_text(row: Row, text: str, place: str) -> object:
     """The value that an option or a variable says; `place` names it where it cannot be taken."""
     if _is_table(row):
         return _from_table(row, _parsed(row, text, place), place)
+    if _is_list(row):
+        return _from_list(row, [part.strip() for part in text.split(",") if part.strip()], place)
     said = text if _is_path(row) else text.strip()
     return _checked(row, said, place, strict=False)
 
 
 def from_value(row: Row, value: object, place: str) -> object:
     """The value that a file or a bundle says, which has types of its own."""
-    return _from_table(row, value, place) if _is_table(row) else _checked(row, value, place, strict=True)
+    if _is_table(row):
+        return _from_table(row, value, place)
+    return _from_list(row, value, place) if _is_list(row) else _checked(row, value, place, strict=True)
 
 
 def expected(row: Row) -> str:
@@ -61,25 +65,43 @@ def _checked(row: Row, said: object, place: str, *, strict: bool) -> object:
     return value
 
 
-def _from_table(row: Row, said: object, place: str) -> object:
+def _from_list(row: Row, said: object, place: str) -> tuple[object, ...]:
+    if not isinstance(said, list):
+        raise _refused(row, said, place)
+    kind = get_args(_bare(row))[0]
+    return tuple(_entry(row, kind, one, place) for one in cast("list[object]", said))
+
+
+def _from_table(row: Row, said: object, place: str) -> dict[str, object]:
     if not isinstance(said, dict):
         raise _refused(row, said, place)
-    # Each entry by itself, so that the error can name it.
-    table = cast("dict[object, object]", said)
-    return {str(name): _price(row, str(name), one, place) for name, one in table.items()}
+    name_kind, kind = get_args(_bare(row))
+    table: dict[str, object] = {}
+    for name, one in cast("dict[str, object]", said).items():
+        here = f"{place}, {name[:_SHOWN_CHARS]!r}"
+        _entry(row, name_kind, name, place)
+        table[name] = _price(row, one, here) if kind is Price else _entry(row, kind, one, here)
+    return table
 
 
-def _price(row: Row, name: str, said: object, place: str) -> Price:
-    entry = f"{place}, {name[:_SHOWN_CHARS]!r}"
+def _entry(row: Row, kind: object, said: object, place: str) -> object:
+    """A part of a list or table by itself, so that the error can name it."""
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as error:
+        raise _refused(row, said, place) from error
+
+
+def _price(row: Row, said: object, place: str) -> Price:
     try:
         price = msgspec.convert(said, Price)
     except msgspec.ValidationError as error:
         why = str(error).replace("`$.", "`").removesuffix(" - at `$`")
-        raise ConfigError("setting_invalid", f"{entry}: {why}; expected {expected(row)}. {row.about.doc}") from error
+        raise ConfigError("setting_invalid", f"{place}: {why}; expected {expected(row)}. {row.about.doc}") from error
     for field in Price.__struct_fields__:
         dollars: float | None = getattr(price, field)
         if dollars is not None and not 0 <= dollars < math.inf:
-            raise _refused(row, dollars, f"{entry}, {field}")
+            raise _refused(row, dollars, f"{place}, {field}")
     return price
 
 
@@ -135,11 +157,13 @@ def _words(kind: inspect.Type) -> str:
         case inspect.IntType(ge=low, le=high):
             return f"a whole number from {low} to {high}"
         case inspect.FloatType(gt=low, le=high):
-            return f"a number above {low:g}, at most {high:g}"
+            return f"a number above {low:g}, at most {high:.15g}"
         case inspect.LiteralType(values=values):
             return " or ".join(f"`{value}`" for value in values)
         case inspect.StrType():
             return "text"
+        case inspect.UnionType(types=types):
+            return " or ".join(_words(one) for one in types if not isinstance(one, inspect.NoneType))
         case _:
             return "a path"
 
@@ -155,6 +179,15 @@ def _is_table(row: Row) -> bool:
     return isinstance(row.default, dict)
 
 
+def _is_list(row: Row) -> bool:
+    return isinstance(row.default, tuple)
+
+
 def _is_path(row: Row) -> bool:
-    bare = get_args(row.type)[0]
+    bare = _bare(row)
     return bare is Path or (get_origin(bare) is Union and Path in get_args(bare))
+
+
+def _bare(row: Row) -> object:
+    """The type without what is said about it."""
+    return get_args(row.type)[0]

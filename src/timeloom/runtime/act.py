@@ -36,7 +36,8 @@ from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
 from timeloom.core.view.plans import carried_over
 from timeloom.ports.ledger import Amounts, Most
 from timeloom.ports.tool import Tool, ToolContext
-from timeloom.runtime.govern import Admission, Governor, tool_key
+from timeloom.runtime.costs import tool_key
+from timeloom.runtime.govern import Admission, Governor
 from timeloom.runtime.run_tools import RunSettings, Show, reconcile_call, run_call
 from timeloom.runtime.session import Session
 from timeloom.tools.registry import ToolRegistry
@@ -150,7 +151,7 @@ async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId, *, begun:
     times = sum(count for name, count in made.items() if registry.resolve(name).spec.tool_id == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
-        params=await workshop.session.text(call.params),
+        params=_as_meant(await workshop.session.text(call.params)),
         effect=spec.effect,
         calls_before=times - begun,
     )
@@ -189,8 +190,9 @@ async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admi
     settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
     tool = workshop.registry.resolve(call.tool_id)
     meant = replace(call, params=_as_meant(await session.text(call.params)))
-    await session.append(await run_call(tool, meant, _context(workshop, call, turn), settings), turn)
-    await workshop.governor.settle(admission, Amounts(tool_calls=1))
+    async with workshop.governor.charging(admission) as bill:
+        bill.cost = Amounts(tool_calls=1)
+        await session.append(await run_call(tool, meant, _context(workshop, call, turn), settings), turn)
 
 
 async def _reconciled(

@@ -17,6 +17,7 @@ from timeloom.core.blocks import (
     Notice,
     Thinking,
 )
+from timeloom.core.blocks.caching import CacheForecast
 from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.reading import Reply, read_reply
@@ -26,7 +27,8 @@ from timeloom.core.stream.decision import DecisionStream
 from timeloom.core.stream.json_scan import FieldDelta
 from timeloom.core.view.progress import MODEL
 from timeloom.ports.model import Finished, Model, ModelError, ModelRequest
-from timeloom.runtime.govern import Admission, Governor, model_cost, model_key, model_most
+from timeloom.runtime.costs import is_priced, model_cost, model_key, model_most, with_guess
+from timeloom.runtime.govern import Admission, Governor
 from timeloom.runtime.hear_reply import hear_reply, outcome_of, unless
 from timeloom.runtime.session import Session
 
@@ -56,6 +58,8 @@ class Prompt(msgspec.Struct, frozen=True):
     """The last entry that it was made from."""
     estimated_tokens: int = 0
     """Our own count of all of it."""
+    cache: CacheForecast | None = None
+    """Its cache points, and what is expected of the provider's cache."""
 
 
 class Prompter(Protocol):
@@ -116,17 +120,18 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
         return
     prompt, call, admission = asked
     heard = _Heard(asking.on_delta)
-    ending = await hear_reply(asking.model, prompt.request, heard, interrupt)
-    asking.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
-    outcome = outcome_of(call, heard.text, ending)
-    if isinstance(ending, Finished):
-        reply = read_reply(heard.text)
-        for entry in await session.append(_answer(outcome, reply, "".join(heard.thinking)), turn):
-            if isinstance(entry.block, ModelAnswered):
-                asking.remember(entry.seq, reply)
-    else:
-        await session.append([outcome], turn)
-    await asking.governor.settle(admission, model_cost(outcome.usage, rounds=_rounds(step)))
+    async with asking.governor.charging(admission) as bill:
+        ending = await hear_reply(asking.model, prompt.request, heard, interrupt)
+        outcome = with_guess(outcome_of(call, heard.text, ending), call, asking.model)
+        bill.cost = model_cost(outcome.usage, rounds=_rounds(step))
+        asking.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
+        if isinstance(ending, Finished):
+            reply = read_reply(heard.text)
+            for entry in await session.append(_answer(outcome, reply, "".join(heard.thinking)), turn):
+                if isinstance(entry.block, ModelAnswered):
+                    asking.remember(entry.seq, reply)
+        else:
+            await session.append([outcome], turn)
 
 
 async def _asked(
@@ -153,6 +158,7 @@ async def _asked(
             tail=prompt.tail,
             estimated_tokens=prompt.estimated_tokens,
             rendering=RENDERING,
+            cache=prompt.cache,
         )
         # Where something was said in between, the prompt lacks it: one that has it is made.
         if await session.append([call], progress.turn_id, after=prompt.seq):
@@ -165,7 +171,7 @@ async def _admission(asking: Asking, step: AskModel, prompt: Prompt) -> Admissio
     turn, model = asking.session.views.progress.turn_id, asking.model
     request, prompt_tokens = prompt.request, asking.session.views.reported.tokens(model.name, prompt.estimated_tokens)
     most = model_most(model, prompt_tokens, request.max_output_tokens, _rounds(step))
-    asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens)
+    asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens, priced=is_priced(model))
     return await asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, begun=step.approved)
 
 

@@ -1,15 +1,16 @@
 """Governing: what policies and budgets say of a step before it is taken, and what is settled after it."""
 
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.blocks import ModelAnswered, Usage
-from timeloom.core.ids import CallId, TurnId
-from timeloom.core.policy.budget import Account, Allowance, Budgets, Scope, accounts, amount, exhausted, told
+from timeloom.core.blocks import ModelAnswered
+from timeloom.core.policy.budget import SCOPES, Account, Allowance, Budgets, Scope, accounts, amount, exhausted, told
 from timeloom.core.policy.gates import (
     ALLOWED,
     DEFAULT_POLICIES,
@@ -27,7 +28,7 @@ from timeloom.core.policy.next_step import BUDGET
 from timeloom.core.render.announce import Budget
 from timeloom.core.view.spend import Spend
 from timeloom.ports.ledger import Amounts, BudgetBusyError, BudgetSpentError, Cap, Most, Reservation, Reserved, scope
-from timeloom.ports.model import Model, Priced
+from timeloom.runtime.costs import model_cost
 from timeloom.runtime.session import Session
 
 Step = ModelStep | ToolStep
@@ -37,10 +38,13 @@ NO_BUDGETS: Final = Budgets()
 SHARED: Final[tuple[Scope, ...]] = ("tree", "user", "project")
 """Scopes that several conversations spend from at once; one conversation alone spends from the others."""
 
-MODEL_WALL_MS: Final = 600_000
-"""How long a model call is taken to last at most, where time is a budget that conversations share."""
-
 _logger = logging.getLogger(__name__)
+
+
+class Bill(msgspec.Struct):
+    """What a step did cost; none while nobody knows, and then what it promised counts."""
+
+    cost: Amounts | None = None
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -76,15 +80,23 @@ class Governor:
         await self._settle_leftovers(reservation.key)
         try:
             reserved = await self.session.ledger.reserve(reservation)
-        except (BudgetSpentError, BudgetBusyError) as error:
+        except BudgetSpentError as error:
+            return Admission(Ruling("refuse", told(_account(error)), BUDGET))
+        except BudgetBusyError as error:
             return Admission(Ruling("refuse", str(error), BUDGET))
         return Admission(reserved=reserved, epoch_us=self.session.epoch_us())
 
-    async def settle(self, admission: Admission, actual: Amounts) -> None:
-        """Puts down what the step did cost, and the time since it was admitted."""
-        if admission.reserved:
-            wall_ms = max(0, self.session.epoch_us() - admission.epoch_us) // 1000
-            await self.session.ledger.settle(admission.reserved, replace(actual, wall_ms=wall_ms))
+    @asynccontextmanager
+    async def charging(self, admission: Admission) -> AsyncGenerator[Bill]:
+        """Settles what the step did cost, and how long it took, when it is over; however it ends."""
+        bill = Bill()
+        try:
+            yield bill
+        finally:
+            if admission.reserved:
+                cost = bill.cost or _promised(admission.reserved.most)
+                wall_ms = max(0, self.session.epoch_us() - admission.epoch_us) // 1000
+                await self.session.ledger.settle(admission.reserved, replace(cost, wall_ms=wall_ms))
 
     async def release(self, admission: Admission) -> None:
         """Gives back what was reserved for a step that is not taken."""
@@ -112,6 +124,8 @@ class Governor:
             origins=frozenset(self.session.views.governance.origins),
         )
         rulings = [_asked(policy, proposal) for policy in self.policies]
+        if isinstance(step, ModelStep) and not step.priced and self._limits_money():
+            rulings.append(Ruling("refuse", _UNPRICED.format(step.model), BUDGET))
         if account := exhausted(self._own_accounts(turn, conversation), step):
             rulings.append(Ruling("refuse", told(account), BUDGET))
         return strictest(rulings)
@@ -126,6 +140,9 @@ class Governor:
             *accounts("turn", self.budgets.turn, turn),
             *accounts("conversation", self.budgets.conversation, conversation),
         )
+
+    def _limits_money(self) -> bool:
+        return any(_allowance(self.budgets, name).cost_nano_usd is not None for name in SCOPES)
 
     def _shared(self) -> list[Scope]:
         return [name for name in SHARED if any(_allowance(self.budgets, name).limits())]
@@ -162,50 +179,36 @@ class Governor:
                 await self.session.ledger.settle(reserved, await self._cost(reserved))
 
     async def _cost(self, reserved: Reserved) -> Amounts:
-        most = reserved.most
-        # How long it took nobody knows: the time of a call that was cut off is not counted.
-        promised = Amounts(
-            rounds=most.rounds,
-            tokens=most.tokens or 0,
-            cost_nano_usd=most.cost_nano_usd or 0,
-            tool_calls=most.tool_calls,
-        )
-        kind, turn, name, *rest = reserved.key.removeprefix(f"{self.session.conversation}/").split("/")
-        if kind != "model":
-            return promised
-        seqs = self.session.views.paths.find(f"ar:{turn}.react.model.{name}")
-        for entry in await self.session.entries(seqs):
-            block = entry.block
-            if isinstance(block, ModelAnswered) and block.purpose == "decision" and [str(block.attempt)] == rest:
-                return model_cost(block.usage, rounds=most.rounds)
-        return promised
+        match reserved.key.removeprefix(f"{self.session.conversation}/").split("/"):
+            case ["model", turn, number, attempt]:
+                seqs = self.session.views.paths.find(f"ar:{turn}.react.model.{number}")
+                for entry in await self.session.entries(seqs):
+                    block = entry.block
+                    if isinstance(block, ModelAnswered) and (block.purpose, str(block.attempt)) == (
+                        "decision",
+                        attempt,
+                    ):
+                        return model_cost(block.usage, rounds=reserved.most.rounds)
+            case _:
+                pass
+        return _promised(reserved.most)
 
 
-def model_key(turn: TurnId, round_number: int, attempt: int) -> str:
-    """What a reservation for a model call is known by."""
-    return f"model/{turn}/{round_number}/{attempt}"
+_UNPRICED = "nobody knows what {} costs, so that it cannot be held to a budget of money; put its price in `prices`"
 
 
-def tool_key(turn: TurnId, call_id: CallId) -> str:
-    """What a reservation for a tool call is known by."""
-    return f"tool/{turn}/{call_id}"
-
-
-def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds: int) -> Most:
-    """The most that a model call may cost."""
-    dearest = Usage(cache_write_tokens=prompt_tokens, output_tokens=max_output_tokens)
-    return Most(
-        rounds=rounds,
-        tokens=prompt_tokens + max_output_tokens,
-        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else None,
-        wall_ms=MODEL_WALL_MS,
+def _promised(most: Most) -> Amounts:
+    # How long it took nobody knows: the time of a call that was cut off is not counted.
+    return Amounts(
+        rounds=most.rounds,
+        tokens=most.tokens or 0,
+        cost_nano_usd=most.cost_nano_usd or 0,
+        tool_calls=most.tool_calls,
     )
 
 
-def model_cost(usage: Usage, rounds: int) -> Amounts:
-    """What a model call cost."""
-    tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
-    return Amounts(rounds=rounds, tokens=tokens, cost_nano_usd=usage.cost_nano_usd)
+def _account(error: BudgetSpentError) -> Account:
+    return Account(cast(Scope, error.scope.partition(":")[0]), error.measure, error.used, error.limit)
 
 
 def _asked(policy: Policy, proposal: Proposal) -> Ruling:

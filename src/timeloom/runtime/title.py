@@ -14,7 +14,8 @@ from timeloom.core.policy.titling import first_turn, wants_title
 from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, first_words, title_tail
 from timeloom.core.tokens import estimate
 from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextSegment
-from timeloom.runtime.govern import Admission, Governor, model_cost, model_most
+from timeloom.runtime.costs import is_priced, model_cost, model_most, with_guess
+from timeloom.runtime.govern import Admission, Governor
 from timeloom.runtime.hear_reply import Ending, hear_reply, outcome_of, unless
 from timeloom.runtime.load_texts import load_texts
 from timeloom.runtime.prompting import request_sha256
@@ -117,18 +118,25 @@ class Titling:
             gate = Gate(policy=admission.ruling.policy, verdict="refuse", text=admission.ruling.text)
             await self._append([gate], fallback, turn)
             return
-        await session.append([call], turn)
-        heard = _Heard()
-        ending = await self._heard(model, request, heard)
-        outcome = outcome_of(call, heard.text, ending)
-        title = clean_title(heard.text) if isinstance(ending, Finished) else ""
-        await self._append([outcome], title or fallback, turn)
-        await self._governor.settle(admission, model_cost(outcome.usage, rounds=0))
+        async with self._governor.charging(admission) as bill:
+            await session.append([call], turn)
+            heard = _Heard()
+            ending = await self._heard(model, request, heard)
+            outcome = with_guess(outcome_of(call, heard.text, ending), call, model)
+            bill.cost = model_cost(outcome.usage, rounds=0)
+            title = clean_title(heard.text) if isinstance(ending, Finished) else ""
+            await self._append([outcome], title or fallback, turn)
 
     async def _admission(self, model: Model, call: ModelCalled, turn: TurnId) -> Admission:
-        step = ModelStep(model=model.name, round=call.round, prompt_tokens=call.estimated_tokens)
+        step = ModelStep(
+            model=model.name, round=call.round, prompt_tokens=call.estimated_tokens, priced=is_priced(model)
+        )
         most = model_most(model, call.estimated_tokens, MAX_OUTPUT_TOKENS, rounds=0)
-        admission = await unless(self._interrupt, self._governor.admit(step, f"title/{turn}", most))
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                admission = await unless(self._interrupt, self._governor.admit(step, f"title/{turn}", most))
+        except TimeoutError:
+            return Admission(Ruling("refuse", "others were using up a budget", policy="title"))
         return admission or Admission(Ruling("refuse", "the next turn began", policy="title"))
 
     async def _heard(self, model: Model, request: ModelRequest, heard: "_Heard") -> Ending:

@@ -32,6 +32,8 @@ class ModelStep(msgspec.Struct, frozen=True, kw_only=True, tag="model"):
     model: str
     round: int
     prompt_tokens: int
+    priced: bool = True
+    """Whether it is known what it costs."""
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):

@@ -127,7 +127,7 @@ def _step_lines(plan: PlanSnapshot) -> list[str]:
 def _event_lines(live: LiveEventsView) -> list[str]:
     if not live.events:
         return []
-    more = [f"  ({live.left_out} earlier ones stand in the turn)"] if live.left_out else []
+    more = [f"  ({live.earlier} earlier ones stand in the turn)"] if live.earlier else []
     rows = [f"  {event.kind} ts={event.ts} {event.path}: {one_line(event.hint)}" for event in live.events]
     return ["[LIVE TURN EVENTS]", *more, *rows]
 

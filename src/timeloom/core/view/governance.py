@@ -24,6 +24,9 @@ Origin = Literal["user", "file", "tool", "web", "event"]
 OWN_TOOLS: Final = frozenset({"react.plan", "react.hide", "react.memory_hide", "react.write"})
 """Tools whose results say only what the model itself has written."""
 
+OWN_WORDS: Final = frozenset({"gate_refused", "call_not_approved", "unknown_tool"})
+"""Errors of calls that were not run: their words are the runtime's own."""
+
 FILE_TOOLS: Final = frozenset({"react.read", "react.rg", "react.patch", "react.pull", "react.checkout"})
 """Tools whose results show files."""
 
@@ -59,6 +62,8 @@ class GovernanceView(msgspec.Struct):
             case SourcesAdded(rows=rows):
                 for row in rows:
                     self._saw(_OF_SOURCE[row.source_type], entry)
+            case ResultStatus(error=error) if error and error.code in OWN_WORDS:
+                pass
             case ResultContent(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
                 tool_id = self.tools.get(call_id, "")
                 if tool_id not in OWN_TOOLS:

@@ -1,10 +1,10 @@
-"""Live events: what reached the newest turn from outside while it ran."""
+"""Live events: what reached the newest turn from outside since its model was last asked."""
 
 from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import ExternalEvent, Followup, Steer
+from timeloom.core.blocks import ExternalEvent, Followup, ModelCalled, Steer
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.turn_index import hint
@@ -23,16 +23,16 @@ class LiveEvent(msgspec.Struct, frozen=True):
 
 
 class LiveEventsView(msgspec.Struct):
-    """The events of the newest turn, the newest at the end; `left_out` counts older ones."""
+    """The events that the model has not been asked with yet, the newest at the end; `earlier` counts those before."""
 
     turn_id: TurnId = NO_TURN
     events: list[LiveEvent] = []
-    left_out: int = 0
+    earlier: int = 0
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
         if entry.turn_id not in (NO_TURN, self.turn_id):
-            self.turn_id, self.events, self.left_out = entry.turn_id, [], 0
+            self.turn_id, self.events, self.earlier = entry.turn_id, [], 0
         match entry.block:
             case Followup(text=text):
                 self._keep(LiveEvent("followup", entry.ts, entry.path, hint(text)))
@@ -40,6 +40,9 @@ class LiveEventsView(msgspec.Struct):
                 self._keep(LiveEvent("steer", entry.ts, entry.path, hint(text) or "(stop)"))
             case ExternalEvent(kind=kind, text=text):
                 self._keep(LiveEvent(kind, entry.ts, entry.path, hint(text)))
+            case ModelCalled(purpose="decision"):
+                self.earlier += len(self.events)
+                self.events = []
             case _:
                 pass
 
@@ -47,4 +50,4 @@ class LiveEventsView(msgspec.Struct):
         self.events.append(event)
         if len(self.events) > MAX_EVENTS:
             del self.events[0]
-            self.left_out += 1
+            self.earlier += 1

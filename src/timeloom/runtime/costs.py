@@ -1,0 +1,56 @@
+"""What model calls cost: the most beforehand, the usage afterwards, and a guess where nobody says."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.tokens import estimate
+from timeloom.ports.ledger import Amounts, Most
+from timeloom.ports.model import Model, Priced
+
+MODEL_WALL_MS: Final = 600_000
+"""How long a model call is taken to last at most, where time is a budget that conversations share."""
+
+
+def model_key(turn: TurnId, round_number: int, attempt: int) -> str:
+    """What a reservation for a model call is known by."""
+    return f"model/{turn}/{round_number}/{attempt}"
+
+
+def tool_key(turn: TurnId, call_id: CallId) -> str:
+    """What a reservation for a tool call is known by."""
+    return f"tool/{turn}/{call_id}"
+
+
+def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds: int) -> Most:
+    """The most that a model call may cost."""
+    dearest = Usage(cache_write_tokens=prompt_tokens, output_tokens=max_output_tokens)
+    return Most(
+        rounds=rounds,
+        tokens=prompt_tokens + max_output_tokens,
+        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else 0,
+        wall_ms=MODEL_WALL_MS,
+    )
+
+
+def is_priced(model: Model) -> bool:
+    """Whether it is known what a call costs; a model that has no price at all, such as our own, costs nothing."""
+    return not isinstance(model, Priced) or model.price_nano_usd(Usage(input_tokens=1)) is not None
+
+
+def with_guess(outcome: ModelAnswered, call: ModelCalled, model: Model) -> ModelAnswered:
+    """The outcome with our own count in the place of one that was not reported: it was paid for all the same."""
+    if outcome.usage_reported or outcome.usage != Usage():
+        return outcome
+    written = outcome.text if isinstance(outcome.text, str) else ""
+    guess = Usage(input_tokens=call.estimated_tokens, output_tokens=estimate(written))
+    price = model.price_nano_usd(guess) if isinstance(model, Priced) else 0
+    return replace(outcome, usage=replace(guess, cost_nano_usd=price or 0), priced=price is not None)
+
+
+def model_cost(usage: Usage, rounds: int) -> Amounts:
+    """What a model call cost."""
+    tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
+    return Amounts(rounds=rounds, tokens=tokens, cost_nano_usd=usage.cost_nano_usd)
