@@ -53,13 +53,13 @@ async def converse(store: SqliteStore, name: ConversationId, bill: Path, chance:
     effects = read_effects(bill)
     for left in await store.ledger.unsettled(name):
         if left.key in effects:
-            await store.ledger.settle(left, Amounts(tokens=effects[left.key]))
+            await store.ledger.settle(left, amounts(effects[left.key]))
         else:
             await store.ledger.release(left)
     calls = sum(key.startswith(f"{name}/") for key in effects)
     while True:
         key = f"{name}/{calls}"
-        most, cap = Most(tokens=LARGEST), Cap(scope=TREE, tokens=LIMIT)
+        most, cap = Most(tokens=LARGEST, wall_ms=LARGEST), Cap(scope=TREE, tokens=LIMIT, wall_ms=LIMIT)
         try:
             reserved = await store.ledger.reserve(
                 Reservation(key=key, conversation=name, most=most, caps=(cap,)), wait_s=120
@@ -71,7 +71,12 @@ async def converse(store: SqliteStore, name: ConversationId, bill: Path, chance:
         charge(bill, key, cost)
         calls += 1
         await asyncio.sleep(chance.random() / 500)
-        await store.ledger.settle(reserved, Amounts(tokens=cost))
+        await store.ledger.settle(reserved, amounts(cost))
+
+
+def amounts(cost: int) -> Amounts:
+    """What a call of that cost comes to: as many tokens as milliseconds."""
+    return Amounts(tokens=cost, wall_ms=cost)
 
 
 def charge(bill: Path, key: str, cost: int) -> None:

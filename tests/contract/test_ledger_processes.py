@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from spender import LIMIT, TREE, read_effects
+from spender import LIMIT, TREE, amounts, read_effects
 
 from timeloom.ports.ledger import Amounts
 from timeloom.stores.sqlite import SqliteStore
@@ -35,7 +35,7 @@ def check(folder: Path) -> None:
             assert (await store.verify()).findings == ()
             return await store.ledger.spent(TREE)
 
-    assert asyncio.run(spent()).tokens == sum(bill.values())
+    assert asyncio.run(spent()) == amounts(sum(bill.values()))
     assert LIMIT <= sum(bill.values()) < LIMIT + max(bill.values())
 
 

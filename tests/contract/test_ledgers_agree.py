@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.budget import MEASURES
 from timeloom.ports.ledger import Amounts, Cap, Ledger, Most, Reservation, Reserved
 from timeloom.ports.store import Store
 from timeloom.stores.memory import MemoryStore
@@ -26,14 +28,16 @@ LIMITS = {"tree:a": 40, "user:b": 60}
 
 keys = st.sampled_from([f"key {n}" for n in range(6)])
 known = st.integers(0, 25)
-mosts = st.builds(
-    Most, rounds=st.integers(0, 2), tokens=st.one_of(st.none(), known), cost_nano_usd=st.one_of(st.none(), known)
-)
+unsure = st.one_of(st.none(), known)
+few = st.integers(0, 2)
+mosts = st.builds(Most, rounds=few, tokens=unsure, cost_nano_usd=unsure, tool_calls=few, wall_ms=unsure)
+actuals = st.builds(Amounts, rounds=few, tokens=known, cost_nano_usd=known, tool_calls=few, wall_ms=known)
 limits = st.sampled_from(
     [
         (Cap(scope="tree:a", tokens=LIMITS["tree:a"], rounds=9),),
         (Cap(scope="tree:a", tokens=LIMITS["tree:a"]), Cap(scope="user:b", cost_nano_usd=LIMITS["user:b"])),
         (Cap(scope="user:b", cost_nano_usd=LIMITS["user:b"]), Cap(scope="conversation:conv_a")),
+        (Cap(scope="tree:a", wall_ms=LIMITS["tree:a"], tool_calls=9), Cap(scope="user:b", wall_ms=LIMITS["user:b"])),
         (),
     ]
 )
@@ -52,7 +56,7 @@ class LedgersAgree(RuleBasedStateMachine):
         self.stores: list[Store] = [MemoryStore(), self.run(SqliteStore.open(self.folder))]
         self.granted: list[dict[Ledger, Reserved]] = []
         self.open: dict[str, Reservation] = {}
-        self.spent: dict[str, int] = {}
+        self.spent: defaultdict[str, Amounts] = defaultdict(Amounts)
         for store in self.stores:
             self.run(store.append(NAMES[1], 0, [header()]))
 
@@ -91,21 +95,27 @@ class LedgersAgree(RuleBasedStateMachine):
             self.open[key] = reservation
         else:
             others = [each for each in self.open.values() if each.key != key]
-            assert others or any(self.spent.values()), "a ledger in which nothing happened refuses nobody"
+            assert others or any(each != Amounts() for each in self.spent.values()), (
+                "a ledger in which nothing happened refuses nobody"
+            )
 
     @precondition(lambda self: self.granted)
-    @rule(at=st.integers(0, 20), tokens=known, money=known, released=st.booleans())
-    def end(self, at: int, tokens: int, money: int, released: bool) -> None:
+    @rule(at=st.integers(0, 20), actual=actuals, released=st.booleans())
+    def end(self, at: int, actual: Amounts, released: bool) -> None:
         granted = self.granted[at % len(self.granted)]
         last = self.granted_last(next(iter(granted.values())).key)
-        actual = Amounts(tokens=tokens, cost_nano_usd=money)
         self.same(
             lambda ledger: ledger.release(granted[ledger]) if released else ledger.settle(granted[ledger], actual)
         )
         key = next(iter(granted.values())).key
         if granted is last and key in self.open:
-            for cap in self.open.pop(key).caps:
-                self.spent[cap.scope] = self.spent.get(cap.scope, 0) + (0 if released else tokens)
+            self.charge(self.open.pop(key), Amounts() if released else actual)
+
+    def charge(self, reservation: Reservation, actual: Amounts) -> None:
+        for cap in reservation.caps:
+            before = self.spent[cap.scope]
+            sums = {measure: getattr(before, measure) + getattr(actual, measure) for measure in MEASURES}
+            self.spent[cap.scope] = Amounts(**sums)
 
     def granted_last(self, key: str) -> dict[Ledger, Reserved]:
         return [each for each in self.granted if next(iter(each.values())).key == key][-1]
@@ -117,16 +127,13 @@ class LedgersAgree(RuleBasedStateMachine):
             self.run(store.append(NAMES[1], 0, [header()]))
         for key, reservation in list(self.open.items()):
             if reservation.conversation == NAMES[1]:
-                del self.open[key]
-                for cap in reservation.caps:
-                    self.spent[cap.scope] = self.spent.get(cap.scope, 0) + (reservation.most.tokens or 0)
+                self.charge(self.open.pop(key), reservation.most.presumed)
 
     @invariant()
     def both_say_what_the_model_says(self) -> None:
         for scope in ("tree:a", "user:b", "conversation:conv_a"):
             amounts = self.same(lambda ledger, scope=scope: ledger.spent(scope))
-            assert isinstance(amounts, Amounts)
-            assert amounts.tokens == self.spent.get(scope, 0)
+            assert amounts == self.spent.get(scope, Amounts())
         for name in NAMES:
 
             async def unsettled(ledger: Ledger, name: ConversationId = name) -> object:

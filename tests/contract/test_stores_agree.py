@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from timeloom.core.blocks import AnyBlock, Attachment, Completion, Thinking, Titled, UserPrompt
+from timeloom.core.blocks import AnyBlock, Attachment, Completion, Thinking, Titled, TurnEnded, TurnStarted, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
@@ -39,6 +39,7 @@ blocks: st.SearchStrategy[AnyBlock] = st.one_of(
     st.builds(Completion, text=words),
     st.builds(Titled, text=words),
     st.builds(Thinking, round=st.just(1), text=words),
+    st.sampled_from([TurnStarted(n=1), TurnEnded(reason="completed")]),
     st.builds(Attachment, artifact_path=st.just(PATH), mime=st.just("a/b"), data=data),
     st.builds(Attachment, artifact_path=st.just(PATH), mime=st.just("a/b"), data=data.map(ref_of)),
 )
@@ -145,6 +146,7 @@ class StoresAgree(RuleBasedStateMachine):
         for tenant in TENANTS:
             for data in DATA:
                 self.same("read_blob", tenant, ref_of(data))
+        self.same("open_turns")
         self.same("verify")
 
 

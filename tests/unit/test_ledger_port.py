@@ -41,6 +41,7 @@ def test_a_scope_has_as_many_names_as_its_kind(kind: ScopeKind, given: list[str]
 def test_amounts_out_of_range_are_refused(amount: int) -> None:
     for make in (
         lambda: Amounts(tokens=amount),
+        lambda: Amounts(wall_ms=amount),
         lambda: Most(cost_nano_usd=amount),
         lambda: Cap(scope="tree:a", rounds=amount),
     ):

@@ -8,12 +8,10 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.budget import MEASURES, Measure
 
 ScopeKind = Literal["turn", "conversation", "tree", "user", "project"]
 """What a budget is for. A tree is a conversation with all that were begun from it, by the id of the first."""
-
-Measure = Literal["rounds", "tokens", "cost_nano_usd", "tool_calls"]
-"""What is counted; money in billionths of a dollar."""
 
 MOST_AMOUNT: Final = 2**62
 """Largest amount, of one call or in all, where sums stop growing; what a database takes for an integer is larger."""
@@ -77,9 +75,10 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int = 0
     cost_nano_usd: int = 0
     tool_calls: int = 0
+    wall_ms: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.rounds, self.tokens, self.cost_nano_usd, self.tool_calls)
+        _check(self)
 
 
 class Most(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,9 +88,15 @@ class Most(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int | None = 0
     cost_nano_usd: int | None = 0
     tool_calls: int = 0
+    wall_ms: int | None = 0
 
     def __post_init__(self) -> None:
-        _check(self.rounds, self.tokens, self.cost_nano_usd, self.tool_calls)
+        _check(self)
+
+    @property
+    def presumed(self) -> Amounts:
+        """What a call is charged with that may have been made and that nobody can settle any more."""
+        return Amounts(**{measure: getattr(self, measure) or 0 for measure in MEASURES})
 
 
 class Cap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,9 +107,10 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int | None = None
     cost_nano_usd: int | None = None
     tool_calls: int | None = None
+    wall_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _check(self.rounds, self.tokens, self.cost_nano_usd, self.tool_calls)
+        _check(self)
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +160,7 @@ class Ledger(Protocol):
         """The grant, as soon as there is room for it.
 
         Raises `BudgetSpentError` where there will be none, and `BudgetBusyError` where none came in time. Who holds a
-        grant for tokens or money must not wait here for another one.
+        grant for tokens, money or time must not wait here for another one.
         """
         ...
 
@@ -176,10 +182,11 @@ class Ledger(Protocol):
         ...
 
 
-def _check(*amounts: int | None) -> None:
-    for amount in amounts:
+def _check(amounts: Amounts | Most | Cap) -> None:
+    for measure in MEASURES:
+        amount: int | None = getattr(amounts, measure)
         if amount is not None and not 0 <= amount <= MOST_AMOUNT:
-            raise LedgerError(f"an amount is between 0 and {MOST_AMOUNT}, got {amount}")
+            raise LedgerError(f"{measure} are between 0 and {MOST_AMOUNT}, got {amount}")
 
 
 def _check_text(what: str, text: str, most_chars: int) -> None:

@@ -199,12 +199,7 @@ _UNPRICED = "nobody knows what {} costs, so that it cannot be held to a budget o
 
 def _promised(most: Most) -> Amounts:
     # How long it took nobody knows: the time of a call that was cut off is not counted.
-    return Amounts(
-        rounds=most.rounds,
-        tokens=most.tokens or 0,
-        cost_nano_usd=most.cost_nano_usd or 0,
-        tool_calls=most.tool_calls,
-    )
+    return replace(most.presumed, wall_ms=0)
 
 
 def _account(error: BudgetSpentError) -> Account:

@@ -4,9 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import count
 
+import msgspec
+
 from timeloom.core.ids import ConversationId
 from timeloom.ports.ledger import Amounts, Reservation, Reserved, scope
-from timeloom.stores.granting import OpenCall, Standing, Total, presumed, refusal
+from timeloom.stores.granting import OpenCall, Standing, Total, refusal
 
 
 class MemoryBooks:
@@ -58,15 +60,15 @@ class MemoryBooks:
         for key, each in list(self._grants.items()):
             if each.conversation == conversation:
                 del self._grants[key]
-                self._charge(each, presumed(each.most))
+                self._charge(each, each.most.presumed)
         own, turns = scope("conversation", conversation), scope("turn", conversation, "")
         for name in [name for name in self._totals if name == own or name.startswith(turns)]:
             del self._totals[name]
 
     def _standing(self, scope: str, grants: list[Reserved]) -> Standing:
-        found = [each.most for each in grants if scope in each.scopes]
-        open_calls = [OpenCall(most.rounds, most.tokens, most.cost_nano_usd, most.tool_calls, True) for most in found]
-        return Standing(self._totals.get(scope, Total()), open_calls)
+        found = [each for each in grants if scope in each.scopes]
+        flight = [OpenCall(*msgspec.structs.astuple(each.most)) for each in found]
+        return Standing(self._totals.get(scope, Total()), flight)
 
     def _charge(self, reserved: Reserved, actual: Amounts) -> None:
         for each in reserved.scopes:

@@ -1,59 +1,69 @@
 """Accounts: what a ledger does to the tables of grants and settled amounts, each inside one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.budget import MEASURES
 from timeloom.ports.ledger import Amounts, Cap, Most, Reservation, Reserved, scope
-from timeloom.stores.granting import OpenCall, Standing, Total, presumed, refusal
+from timeloom.stores.granting import OpenCall, Standing, Total, refusal
 from timeloom.stores.sqlite.database import Database, Value, typed
 from timeloom.stores.words import storable
 
 IsAlive = Callable[[str], bool]
 
 
-class _Grant(NamedTuple):
-    scope: str
-    key: str
+class _Flight(OpenCall, frozen=True, array_like=True, gc=False):
+    """What of a grant's row tells whether there is room beside it."""
+
     grant: str
+
+
+class _Grant(_Flight, frozen=True, array_like=True, gc=False):
+    """A grant's row."""
+
+    key: str
     conversation: str
-    rounds: int
-    tokens: int | None
-    cost_nano_usd: int | None
-    tool_calls: int
+    scope: str
 
 
-_Flight = tuple[int, int | None, int | None, int, str]
-_GRANT_COLUMNS: Final = ", ".join(_Grant._fields)
+def _insertion(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT OR REPLACE INTO {table}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+_FLIGHT_COLUMNS: Final = ", ".join(_Flight.__struct_fields__)
+_GRANT_COLUMNS: Final = ", ".join(_Grant.__struct_fields__)
 _TOTAL_COLUMNS: Final = ", ".join(Total.__struct_fields__)
+_INSERT_GRANT: Final = _insertion("grants", _Grant.__struct_fields__)
+_INSERT_TOTAL: Final = _insertion("ledger", (*Total.__struct_fields__, "scope"))
 
 
 def grant(connection: Database, reservation: Reservation, name: str, is_alive: IsAlive) -> Reserved:
     """Reserves in all scopes under that name, or raises why not. A grant's name begins with its holder's."""
-    alive: dict[str, bool] = {}
+    holder_lives = cache(is_alive)
 
-    def lives(holder: str) -> bool:
-        if holder not in alive:
-            alive[holder] = is_alive(holder)
-        return alive[holder]
+    @cache
+    def lives(grant: str) -> bool:
+        return holder_lives(grant.partition(".")[0])
 
     standings = {cap.scope: _standing(connection, cap, reservation.key, lives) for cap in reservation.caps}
     why = refusal(reservation, standings)
     if why:
         raise why
     connection.execute("DELETE FROM grants WHERE key = ?", (reservation.key,))
-    most, whose = reservation.most, storable(reservation.conversation)
-    amounts = (most.rounds, most.tokens, most.cost_nano_usd, most.tool_calls)
-    rows: list[tuple[Value, ...]] = [(cap.scope, reservation.key, name, whose, *amounts) for cap in reservation.caps]
-    connection.executemany("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    most: tuple[Value, ...] = msgspec.structs.astuple(reservation.most)
+    row = (*most, name, reservation.key, storable(reservation.conversation))
+    rows = [(*row, cap.scope) for cap in reservation.caps]
+    connection.executemany(_INSERT_GRANT, rows)
     return Reserved(
         key=reservation.key,
         conversation=reservation.conversation,
         grant=name,
-        most=most,
+        most=reservation.most,
         scopes=tuple(cap.scope for cap in reservation.caps),
     )
 
@@ -85,7 +95,7 @@ def forget(connection: Database, conversation: ConversationId) -> None:
     A call that nobody can settle any more is charged as promised: it may have been made.
     """
     for reserved in read_unsettled(connection, conversation):
-        close_grant(connection, reserved, presumed(reserved.most))
+        close_grant(connection, reserved, reserved.most.presumed)
     turns = scope("turn", conversation, "")
     connection.execute("DELETE FROM ledger WHERE scope = ?", (scope("conversation", conversation),))
     # The character after the one that separates names.
@@ -97,24 +107,21 @@ def _standing(connection: Database, cap: Cap, key: str, lives: IsAlive) -> Stand
     if cap == Cap(scope=cap.scope):
         # Where nothing is limited nothing has to be known.
         return Standing()
-    sql = "SELECT rounds, tokens, cost_nano_usd, tool_calls, grant FROM grants WHERE scope = ? AND key <> ?"
-    rows = msgspec.convert(connection.execute(sql, (cap.scope, key)).fetchall(), list[_Flight])
-    open_calls = [
-        OpenCall(rounds, tokens, cost, tool_calls, lives(grant.partition(".")[0]))
-        for rounds, tokens, cost, tool_calls, grant in rows
-    ]
-    return Standing(_total(connection, cap.scope), open_calls)
+    sql = f"SELECT {_FLIGHT_COLUMNS} FROM grants WHERE scope = ? AND key <> ?"
+    found = msgspec.convert(connection.execute(sql, (cap.scope, key)).fetchall(), list[_Flight])
+    flight = [call for call in found if lives(call.grant)]
+    lost = [call for call in found if not lives(call.grant)]
+    return Standing(_total(connection, cap.scope), flight, lost)
 
 
 def _total(connection: Database, scope: str) -> Total:
     row = connection.execute(f"SELECT {_TOTAL_COLUMNS} FROM ledger WHERE scope = ?", (storable(scope),)).fetchone()
-    return msgspec.convert(dict(zip(Total.__struct_fields__, row, strict=True)), Total) if row else Total()
+    return msgspec.convert(row, Total) if row else Total()
 
 
 def _add(connection: Database, scope: str, most: Most, actual: Amounts) -> None:
     after = _total(connection, scope).after(most, actual)
-    sql = f"INSERT OR REPLACE INTO ledger(scope, {_TOTAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    connection.execute(sql, (scope, *msgspec.structs.astuple(after)))
+    connection.execute(_INSERT_TOTAL, (*msgspec.structs.astuple(after), scope))
 
 
 def _reserved(rows: list[_Grant]) -> Reserved:
@@ -123,10 +130,6 @@ def _reserved(rows: list[_Grant]) -> Reserved:
         key=first.key,
         conversation=ConversationId(first.conversation),
         grant=first.grant,
-        most=_most(first),
+        most=Most(**{measure: getattr(first, measure) for measure in MEASURES}),
         scopes=tuple(row.scope for row in rows),
     )
-
-
-def _most(row: _Grant) -> Most:
-    return Most(rounds=row.rounds, tokens=row.tokens, cost_nano_usd=row.cost_nano_usd, tool_calls=row.tool_calls)

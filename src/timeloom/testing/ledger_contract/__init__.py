@@ -20,6 +20,7 @@ from timeloom.testing.store_contract.building import Check, Open
 LEDGER_CONTRACT: Final[Sequence[Check]] = (
     accounts.a_reservation_is_granted_in_all_scopes_or_in_none,
     accounts.what_is_settled_counts_once,
+    accounts.every_measure_has_a_limit_of_its_own,
     accounts.what_is_released_is_given_back,
     accounts.a_key_is_reserved_once,
     accounts.a_scope_without_a_limit_is_counted,
@@ -35,6 +36,7 @@ LEDGER_CONTRACT: Final[Sequence[Check]] = (
     crowds.who_waits_too_long_is_told_why,
     crowds.who_gives_up_holds_nothing,
     crowds.a_hundred_conversations_of_a_tree_overspend_by_less_than_one_call,
+    crowds.a_hundred_conversations_of_a_tree_take_too_long_by_less_than_one_call,
     crowds.a_hundred_conversations_spend_no_more_tool_calls_than_there_are,
     crowds.calls_that_cost_more_than_they_said_overspend_by_less_than_one_call_where_they_cost_alike,
     sharing.a_closed_store_has_no_ledger,

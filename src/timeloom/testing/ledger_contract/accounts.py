@@ -1,8 +1,20 @@
 """Checks of accounts: what is granted, settled and released, one after the other."""
 
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.budget import MEASURES
 from timeloom.ports.ledger import MOST_AMOUNT, Amounts, BudgetSpentError, Cap, Most, scope
-from timeloom.testing.ledger_contract.building import CONVERSATION, TREE, USER, Open, call, opened, refused, tokens
+from timeloom.testing.ledger_contract.building import (
+    CONVERSATION,
+    TREE,
+    USER,
+    Open,
+    call,
+    limiting,
+    opened,
+    refused,
+    taking,
+    tokens,
+)
 from timeloom.testing.store_contract.building import header
 
 
@@ -28,9 +40,9 @@ async def what_is_settled_counts_once(open_store: Open) -> None:
     async with opened(open_store) as store:
         ledger = store.ledger
         caps = (Cap(scope=TREE, tokens=100), Cap(scope=USER, cost_nano_usd=100))
-        reserved = await ledger.reserve(call("a", Most(rounds=1, tokens=50, cost_nano_usd=7), *caps), 0)
+        reserved = await ledger.reserve(call("a", Most(rounds=1, tokens=50, cost_nano_usd=7, wall_ms=60), *caps), 0)
         assert await ledger.spent(TREE) == Amounts()
-        actual = Amounts(rounds=1, tokens=30, cost_nano_usd=5)
+        actual = Amounts(rounds=1, tokens=30, cost_nano_usd=5, tool_calls=3, wall_ms=44)
         for _ in range(2):
             await ledger.settle(reserved, actual)
         await ledger.release(reserved)
@@ -39,6 +51,23 @@ async def what_is_settled_counts_once(open_store: Open) -> None:
         await ledger.settle(await ledger.reserve(call("b", tokens(70), *caps), 0), Amounts(tokens=70))
         assert (await ledger.spent(TREE)).tokens == 100
         await refused("budget_spent", ledger.reserve(call("c", tokens(1), *caps), 0))
+
+
+async def every_measure_has_a_limit_of_its_own(open_store: Open) -> None:
+    """What is spent of it is refused to who takes it, and to nobody else."""
+    async with opened(open_store) as store:
+        ledger = store.ledger
+        for measure in MEASURES:
+            most, cap = taking(measure, 9), limiting(measure, 9)
+            reserved = await ledger.reserve(call("a", most, cap), 0)
+            assert await ledger.unsettled(CONVERSATION) == (reserved,)
+            await ledger.settle(reserved, most.presumed)
+            error = await refused("budget_spent", ledger.reserve(call("a", most, cap), 0))
+            assert isinstance(error, BudgetSpentError)
+            assert (error.scope, error.measure, error.limit, error.used) == (TREE, measure, 9, 9)
+            for other in MEASURES:
+                if other != measure:
+                    await ledger.release(await ledger.reserve(call("a", taking(other, 9), cap), 0))
 
 
 async def what_is_released_is_given_back(open_store: Open) -> None:
@@ -137,14 +166,16 @@ async def a_call_is_held_up_only_by_what_it_takes(open_store: Open) -> None:
     """A tool runs while tokens are spent, and money is no matter of who takes none."""
     async with opened(open_store) as store:
         ledger = store.ledger
-        cap = Cap(scope=TREE, tokens=5, cost_nano_usd=5, rounds=1, tool_calls=9)
+        cap = Cap(scope=TREE, tokens=5, cost_nano_usd=5, wall_ms=5, rounds=1, tool_calls=9)
         tool = await ledger.reserve(call("t", Most(tool_calls=1), cap), 0)
-        model = await ledger.reserve(call("m", Most(rounds=1, tokens=9, cost_nano_usd=None), cap), 0)
+        model = await ledger.reserve(call("m", Most(rounds=1, tokens=9, cost_nano_usd=None, wall_ms=9), cap), 0)
         await ledger.reserve(call("u", Most(tool_calls=1), cap), 0)
-        await ledger.settle(model, Amounts(rounds=1, tokens=9, cost_nano_usd=9))
+        await refused("budget_busy", ledger.reserve(call("w", Most(tool_calls=1, wall_ms=1), cap), 0))
+        await ledger.settle(model, Amounts(rounds=1, tokens=9, cost_nano_usd=9, wall_ms=9))
         await refused("budget_spent", ledger.reserve(call("n", Most(tokens=1), cap), 0))
         await refused("budget_spent", ledger.reserve(call("n", Most(cost_nano_usd=1), cap), 0))
         await refused("budget_spent", ledger.reserve(call("n", Most(rounds=1), cap), 0))
+        await refused("budget_spent", ledger.reserve(call("n", Most(tool_calls=1, wall_ms=1), cap), 0))
         await ledger.settle(tool, Amounts(tool_calls=1))
         await ledger.reserve(call("v", Most(tool_calls=7), cap), 0)
 
@@ -167,9 +198,10 @@ async def sums_stop_where_numbers_end(open_store: Open) -> None:
     """Providers can report anything."""
     async with opened(open_store) as store:
         ledger = store.ledger
+        everything = Amounts(**dict.fromkeys(MEASURES, MOST_AMOUNT))
         for key in "abc":
-            await ledger.settle(await ledger.reserve(call(key, tokens(1)), 0), Amounts(tokens=MOST_AMOUNT))
-        assert (await ledger.spent(TREE)).tokens == MOST_AMOUNT
+            await ledger.settle(await ledger.reserve(call(key, tokens(1)), 0), everything)
+        assert await ledger.spent(TREE) == everything
 
 
 async def a_deleted_conversation_leaves_only_what_others_share(open_store: Open) -> None:
@@ -183,12 +215,12 @@ async def a_deleted_conversation_leaves_only_what_others_share(open_store: Open)
             caps = [Cap(scope=each) for each in (*own, TREE)]
             settled = await ledger.reserve(call(f"{name}/1", tokens(9), *caps, conversation=name), 0)
             await ledger.settle(settled, Amounts(tokens=5))
-            most = Most(rounds=1, tokens=9, cost_nano_usd=None, tool_calls=1)
+            most = Most(rounds=1, tokens=9, cost_nano_usd=None, tool_calls=1, wall_ms=60)
             await ledger.reserve(call(f"{name}/2", most, *caps, conversation=name), 0)
         await store.delete(CONVERSATION)
         assert await ledger.unsettled(CONVERSATION) == ()
         assert len(await ledger.unsettled(other)) == 1
-        assert await ledger.spent(TREE) == Amounts(rounds=1, tokens=19, tool_calls=1)
+        assert await ledger.spent(TREE) == Amounts(rounds=1, tokens=19, tool_calls=1, wall_ms=60)
         for turn in ("turn_1", "turn_2"):
             assert await ledger.spent(scope("turn", CONVERSATION, turn)) == Amounts()
             assert (await ledger.spent(scope("turn", other, turn))).tokens == 5

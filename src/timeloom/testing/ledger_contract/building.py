@@ -2,7 +2,10 @@
 
 from typing import Final
 
+import msgspec
+
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.budget import Measure
 from timeloom.ports.ledger import Cap, Most, Reservation, scope
 from timeloom.testing.store_contract.building import CONVERSATION, Open, opened, refused
 
@@ -22,4 +25,14 @@ def tokens(number: int | None) -> Most:
     return Most(tokens=number)
 
 
-__all__ = ["CONVERSATION", "TREE", "USER", "Open", "call", "opened", "refused", "tokens"]
+def taking(measure: Measure, number: int | None) -> Most:
+    """A call that takes so much of that measure and nothing else."""
+    return msgspec.structs.replace(Most(), **{measure: number})
+
+
+def limiting(measure: Measure, number: int) -> Cap:
+    """A tree that may spend so much of that measure, and of all others what it wants."""
+    return msgspec.structs.replace(Cap(scope=TREE), **{measure: number})
+
+
+__all__ = ["CONVERSATION", "TREE", "USER", "Open", "call", "limiting", "opened", "refused", "taking", "tokens"]

@@ -14,6 +14,9 @@ CROWD: Final = 100
 LIMIT: Final = 20_000
 LARGEST: Final = 1_000
 
+IN_TOKENS: Final = Cap(scope=TREE, tokens=LIMIT, cost_nano_usd=LIMIT * 4)
+IN_TIME: Final = Cap(scope=TREE, wall_ms=LIMIT)
+
 
 async def who_waits_is_let_through_when_another_settles(open_store: Open) -> None:
     """Also when it releases."""
@@ -60,15 +63,19 @@ async def who_gives_up_holds_nothing(open_store: Open) -> None:
 
 async def a_hundred_conversations_of_a_tree_overspend_by_less_than_one_call(open_store: Open) -> None:
     """The ledger's second promise, for calls that cost what they said or less, in tokens and in money."""
-
-    def cost(number: int) -> int:
-        return number * 7919 % LARGEST + 1
-
     async with opened(open_store) as store:
-        spent, largest = await spend_all(store.ledger, cost, lambda _: LARGEST)
+        spent, largest = await spend_all(store.ledger, IN_TOKENS, varied, lambda _: LARGEST)
         assert LIMIT <= spent < LIMIT + largest
         total = await store.ledger.spent(TREE)
         assert (total.tokens, total.cost_nano_usd) == (spent, spent * 3)
+
+
+async def a_hundred_conversations_of_a_tree_take_too_long_by_less_than_one_call(open_store: Open) -> None:
+    """The same in time."""
+    async with opened(open_store) as store:
+        spent, largest = await spend_all(store.ledger, IN_TIME, varied, lambda _: LARGEST)
+        assert LIMIT <= spent < LIMIT + largest
+        assert (await store.ledger.spent(TREE)).wall_ms == spent
 
 
 async def calls_that_cost_more_than_they_said_overspend_by_less_than_one_call_where_they_cost_alike(
@@ -76,7 +83,7 @@ async def calls_that_cost_more_than_they_said_overspend_by_less_than_one_call_wh
 ) -> None:
     """Because the first is made by itself, and the largest so far counts."""
     async with opened(open_store) as store:
-        spent, largest = await spend_all(store.ledger, lambda _: LARGEST, lambda _: 1)
+        spent, largest = await spend_all(store.ledger, IN_TOKENS, lambda _: LARGEST, lambda _: 1)
         assert LIMIT <= spent < LIMIT + largest
 
 
@@ -99,7 +106,14 @@ async def a_hundred_conversations_spend_no_more_tool_calls_than_there_are(open_s
         assert sum(used) == CROWD // 2 == (await store.ledger.spent(TREE)).tool_calls
 
 
-async def spend_all(ledger: Ledger, cost: Callable[[int], int], most: Callable[[int], int]) -> tuple[int, int]:
+def varied(number: int) -> int:
+    """What the call of that number costs."""
+    return number * 7919 % LARGEST + 1
+
+
+async def spend_all(
+    ledger: Ledger, cap: Cap, cost: Callable[[int], int], most: Callable[[int], int]
+) -> tuple[int, int]:
     """Lets a hundred conversations make calls until the budget is spent; what they cost, and the dearest."""
     costs: list[int] = []
 
@@ -108,23 +122,24 @@ async def spend_all(ledger: Ledger, cost: Callable[[int], int], most: Callable[[
         for turn in range(LIMIT):
             number = turn * CROWD + conversation
             try:
-                reserved = await ledger.reserve(_call(name, turn, most(number)))
+                reserved = await ledger.reserve(_call(name, turn, most(number), cap))
             except BudgetSpentError:
                 return
             # The call itself; some take longer than others.
             for _ in range(number % 5):
                 await asyncio.sleep(0)
             costs.append(cost(number))
-            await ledger.settle(reserved, Amounts(tokens=costs[-1], cost_nano_usd=costs[-1] * 3))
+            await ledger.settle(reserved, _amounts(costs[-1]))
 
     async with asyncio.timeout(2 * WAIT_S):
         await asyncio.gather(*(converse(number) for number in range(CROWD)))
     return sum(costs), max(costs)
 
 
-def _call(name: ConversationId, turn: int, most: int) -> Reservation:
-    caps = (
-        Cap(scope=TREE, tokens=LIMIT, cost_nano_usd=LIMIT * 4),
-        Cap(scope=scope("conversation", name)),
-    )
-    return call(f"{name}/{turn}", Most(tokens=most, cost_nano_usd=most * 3), *caps, conversation=name)
+def _call(name: ConversationId, turn: int, number: int, cap: Cap) -> Reservation:
+    most = Most(tokens=number, cost_nano_usd=number * 3, wall_ms=number)
+    return call(f"{name}/{turn}", most, cap, Cap(scope=scope("conversation", name)), conversation=name)
+
+
+def _amounts(number: int) -> Amounts:
+    return Amounts(tokens=number, cost_nano_usd=number * 3, wall_ms=number)
