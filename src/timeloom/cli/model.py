@@ -1,14 +1,17 @@
-"""`timeloom model`: a model of this package behind HTTP."""
+"""`timeloom model`: models by themselves, served or checked."""
 
 import logging
 import signal
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 import click
 
-from timeloom.cli.shared import complain
+from timeloom.cli.options import with_settings
+from timeloom.cli.shared import command_body, complain
+from timeloom.config.resolve import Loaded
 from timeloom.core.codes import CodedError
 
 SHUTDOWN_S = 3
@@ -68,3 +71,37 @@ def serve(context: click.Context, script: Path, port: int) -> None:
     with listener:
         click.echo(f"serving {script.name} on http://127.0.0.1:{listener.getsockname()[1]}")
         server.run(sockets=[listener])
+
+
+@model.command()
+@with_settings("model")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Only this group (requests, recovery, odd, stream) or the case of this id; may be repeated.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many cases of each group.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Exit with 1 where the score, or the share of well-formed replies, is below this.",
+)
+@command_body
+async def check(
+    loaded: Loaded, *, as_json: bool, only: Sequence[str], limit: int | None, threshold: float | None
+) -> int:
+    """Score a model or endpoint.
+
+    Each of the published requests is asked once, in a prompt as conversations have it, and the reply is judged by
+    rules: is it well-formed, is it the right tool, are the parameters right, is a mistake mended after a notice. Stream
+    checks look at how replies arrive. Exits with 1 if the model cannot be asked.
+    """
+    # Lazy: the suite takes 40 ms to load, which no other command needs.
+    from timeloom.cli.model_check import run_check  # noqa: PLC0415
+    from timeloom.testing.conformance.running import Selection  # noqa: PLC0415
+
+    selection = Selection(only=tuple(only), limit=limit)
+    return await run_check(loaded.settings, selection, as_json=as_json, threshold=threshold)

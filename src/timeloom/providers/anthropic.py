@@ -54,6 +54,10 @@ class AnthropicModel:
         call = Call(body=request_body(self._model, request), headers=headers, cost=self._cost)
         return self._exchange.reply(call, AnthropicReply(self._service_name))
 
+    def price_nano_usd(self, usage: Usage) -> int | None:
+        cost = self._cost(usage)
+        return cost.nano_usd if cost.known else None
+
     async def close(self) -> None:
         await self._exchange.close()
 

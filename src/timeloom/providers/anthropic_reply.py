@@ -19,11 +19,22 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 }
 
 
+class _Written(msgspec.Struct, frozen=True):
+    ephemeral_1h_input_tokens: float | None = None
+
+
 class _Counts(msgspec.Struct, frozen=True):
     input_tokens: float | None = None
     output_tokens: float | None = None
     cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
+    cache_creation: _Written | None = None
+
+    def numbers(self) -> Mapping[str, int]:
+        """What is said, by its name; a number that is not said is not there."""
+        said = {name: getattr(self, name) for name in _Counts.__struct_fields__ if name != "cache_creation"}
+        said["ephemeral_1h_input_tokens"] = self.cache_creation and self.cache_creation.ephemeral_1h_input_tokens
+        return {name: count(value) for name, value in said.items() if value is not None}
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -74,6 +85,7 @@ class AnthropicReply:
             input_tokens=self._counts.get("input_tokens", 0),
             cache_read_tokens=self._counts.get("cache_read_input_tokens", 0),
             cache_write_tokens=self._counts.get("cache_creation_input_tokens", 0),
+            cache_write_1h_tokens=self._counts.get("ephemeral_1h_input_tokens", 0),
             output_tokens=self._counts.get("output_tokens", 0),
         )
 
@@ -104,10 +116,8 @@ class AnthropicReply:
         if heard.delta is not None and heard.delta.stop_reason:
             self._stop_reason = heard.delta.stop_reason
         counts = heard.usage or message.usage
-        for name in _Counts.__struct_fields__ if counts else ():
-            value = getattr(counts, name)
-            if value is not None:
-                self._counts[name] = count(value)
+        if counts:
+            self._counts.update(counts.numbers())
 
     def _finish(self) -> list[ModelEvent]:
         if self._stop_reason == "refusal":

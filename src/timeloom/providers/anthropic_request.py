@@ -1,4 +1,4 @@
-"""Requests to Anthropic's messages API: the JSON body, with its cache points."""
+"""Requests to Anthropic's messages API: the JSON body, with its cache points and their lifetimes."""
 
 import base64
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from timeloom.core.blocks.caching import Lifetime
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 
 MAX_CACHE_POINTS: Final = 4
@@ -15,7 +16,10 @@ MIN_THINKING_TOKENS: Final = 1024
 """The API refuses a smaller budget."""
 
 IMAGE_MIMES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-EPHEMERAL: Final = {"type": "ephemeral"}
+CACHE_CONTROL: Final[dict[Lifetime, dict[str, str]]] = {
+    "5m": {"type": "ephemeral"},
+    "1h": {"type": "ephemeral", "ttl": "1h"},
+}
 
 Part = dict[str, object]
 
@@ -51,27 +55,34 @@ def _sendable(segments: Sequence[Segment]) -> list[Segment]:
         if isinstance(segment, DataSegment) or segment.text.strip():
             kept.append(segment)
         elif segment.cache_point and kept:
-            kept[-1] = msgspec.structs.replace(kept[-1], cache_point=True)
+            kept[-1] = msgspec.structs.replace(kept[-1], cache_point=True, cache_lifetime=segment.cache_lifetime)
     return kept
 
 
-def _points(request: ModelRequest, segments: Sequence[Segment]) -> tuple[bool, list[bool]]:
-    """Where cache points are set, at most four: the last ones count most, for they reuse the longest prefix."""
-    wanted = [request.system_cache_point and bool(request.system.strip()), *(s.cache_point for s in segments)]
+def _points(request: ModelRequest, segments: Sequence[Segment]) -> tuple[Lifetime | None, list[Lifetime | None]]:
+    """Where cache points are set and for how long, at most four: the last reuse the longest prefix.
+
+    The API refuses a lifetime that is shorter than a later one, so that one is made as long.
+    """
+    has_system = request.system_cache_point and bool(request.system.strip())
+    wanted: list[Lifetime | None] = [request.system_cache_lifetime if has_system else None]
+    wanted.extend(segment.cache_lifetime if segment.cache_point else None for segment in segments)
     left = MAX_CACHE_POINTS
+    least: Lifetime = "5m"
     for at in reversed(range(len(wanted))):
         if wanted[at]:
-            wanted[at] = left > 0
+            least = "1h" if wanted[at] == "1h" else least
+            wanted[at] = least if left > 0 else None
             left -= 1
     return wanted[0], wanted[1:]
 
 
-def _part(segment: Segment, cache_point: bool) -> Part:
+def _part(segment: Segment, lifetime: Lifetime | None) -> Part:
     match segment:
         case TextSegment(text=text):
-            return _marked({"type": "text", "text": text}, cache_point)
+            return _marked({"type": "text", "text": text}, lifetime)
         case DataSegment(mime=mime, data=data):
-            return _marked(_data(mime.partition(";")[0].strip().lower(), data), cache_point)
+            return _marked(_data(mime.partition(";")[0].strip().lower(), data), lifetime)
         case _:
             assert_never(segment)
 
@@ -83,5 +94,5 @@ def _data(mime: str, data: bytes) -> Part:
     return {"type": "image" if mime in IMAGE_MIMES else "document", "source": source}
 
 
-def _marked(part: Part, cache_point: bool) -> Part:
-    return {**part, "cache_control": EPHEMERAL} if cache_point else part
+def _marked(part: Part, lifetime: Lifetime | None) -> Part:
+    return {**part, "cache_control": CACHE_CONTROL[lifetime]} if lifetime else part

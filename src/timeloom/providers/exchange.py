@@ -95,7 +95,8 @@ class Exchange:
                     yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
         except ModelError as error:
             # What was cut was paid for all the same.
-            error.usage = _with_cost(reply.usage, call.cost(reply.usage))
+            cost = call.cost(reply.usage)
+            error.usage, error.priced = _with_cost(reply.usage, cost), cost.known or reply.usage == Usage()
             if self._service.secret:
                 error.args = (str(error).replace(self._service.secret, "…"),)
             raise

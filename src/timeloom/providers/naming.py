@@ -1,4 +1,4 @@
-"""Names of models: `anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`, and the model behind each."""
+"""Names of models: `anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`, and the model behind each."""
 
 import os
 from collections.abc import Mapping
@@ -7,9 +7,20 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.ports.model import Model, ModelError
+from timeloom.providers.local.weights import INSTALL, is_installed
 from timeloom.providers.settings import ModelSettings
 
-FORMS = "`anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`"
+FORMS = "`anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`"
+
+LOCAL = "local"
+"""The model that needs no key."""
+
+DEMO_NOTICE = (
+    "This is a demo model that runs on this machine (SmolLM2, 135 million parameters). It shows how timeloom works "
+    "and is often wrong. For real work name a model: --model anthropic:<id> with ANTHROPIC_API_KEY, or "
+    "--model openai:<id> with OPENAI_API_KEY or OPENAI_BASE_URL."
+)
+"""What whoever uses the local model is told."""
 
 
 class ModelNameError(CodedError):
@@ -21,6 +32,8 @@ class ModelNameError(CodedError):
 
 def open_model(name: str, settings: ModelSettings | None = None, *, environ: Mapping[str, str] | None = None) -> Model:
     """The model of this name; key and base URL come from the settings, else from the provider's own variables."""
+    if name == LOCAL:
+        return _local()
     provider, _, identity = name.partition(":")
     if not identity:
         raise ModelNameError(f"{name[:80]!r} names no model; the forms are {FORMS}")
@@ -35,6 +48,24 @@ def open_model(name: str, settings: ModelSettings | None = None, *, environ: Map
             return _script(identity, settings)
         case _:
             raise ModelNameError(f"{provider[:80]!r} is no known provider; the forms are {FORMS}")
+
+
+def default_model_name(environ: Mapping[str, str] | None = None) -> str:
+    """The model to use where none was named: the one that `TIMELOOM_MODEL` says, else `local`.
+
+    A key alone chooses no model, for it does not say which. Raises where `local` is not installed.
+    """
+    environ = os.environ if environ is None else environ
+    if named := environ.get("TIMELOOM_MODEL", "").strip():
+        return named
+    if not is_installed():
+        raise ModelNameError(f"no model is set: name one with --model ({FORMS}), or install the local one: {INSTALL}")
+    return LOCAL
+
+
+def notice(name: str) -> str:
+    """What a user of this model should be told before its first answer; empty for most."""
+    return DEMO_NOTICE if name == LOCAL else ""
 
 
 def _completed(settings: ModelSettings, environ: Mapping[str, str], prefix: str) -> ModelSettings:
@@ -59,6 +90,12 @@ def _openai(identity: str, settings: ModelSettings) -> Model:
     from timeloom.providers.openai import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 100 ms
 
     return OpenAIModel(identity, settings)
+
+
+def _local() -> Model:
+    from timeloom.providers.local.model import LocalModel  # noqa: PLC0415 - the YAML parser takes 20 ms
+
+    return LocalModel()
 
 
 def _script(identity: str, settings: ModelSettings) -> Model:

@@ -16,6 +16,9 @@ MAX_NANO_USD: Final = 2**53 - 1
 NANO_USD_PER_TOKEN: Final = 1000
 """A dollar per million tokens, in billionths of a dollar per token."""
 
+HOUR_SURCHARGE: Final = Decimal("0.6")
+"""What a token that is written to the cache for an hour costs more than one for five minutes, as a share of that."""
+
 Calculate = Callable[[Usage, str, str | None, str | None], Decimal | None]
 
 
@@ -61,14 +64,21 @@ class Prices:
 def _by_table(price: Price, usage: Usage) -> int:
     cache_read = price.input if price.cache_read is None else price.cache_read
     cache_write = price.input if price.cache_write is None else price.cache_write
+    # Who has no price for writing has none for writing longer.
+    surcharge = 0 if price.cache_write is None else HOUR_SURCHARGE * _for_an_hour(usage)
     parts = (
         (usage.input_tokens, price.input),
         (usage.cache_read_tokens, cache_read),
-        (usage.cache_write_tokens, cache_write),
+        (usage.cache_write_tokens + surcharge, cache_write),
         (usage.output_tokens, price.output),
     )
     # `str` gives the decimal that was written in the settings, not the binary number next to it.
     return _rounded(sum((count * Decimal(str(dollars)) for count, dollars in parts), Decimal(0)) * NANO_USD_PER_TOKEN)
+
+
+def _for_an_hour(usage: Usage) -> int:
+    """Whatever a service says, no more was written for an hour than was written."""
+    return min(usage.cache_write_1h_tokens, usage.cache_write_tokens)
 
 
 def _rounded(nano_usd: Decimal) -> int:
@@ -90,6 +100,7 @@ def library() -> Calculate | None:
             input_tokens=usage.input_tokens + cached,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
+            cache_write_1h_tokens=_for_an_hour(usage),
             output_tokens=usage.output_tokens,
         )
         try:

@@ -1,0 +1,104 @@
+"""The measurement of the local model, in a process of its own, so that the memory it takes is its own.
+
+Takes how many cases of each group are asked (0 is all) and prints what was found as one line of JSON.
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from bench.measures import peak_bytes
+from timeloom.ports.model import Model, ModelRequest
+from timeloom.providers.local.model import LocalModel
+from timeloom.testing.conformance.cases import published, read_suite
+from timeloom.testing.conformance.running import Report, Score, Selection, run_suite
+from timeloom.testing.conformance.scenes import request_of
+from timeloom.testing.conformance.streaming import Heard, ask
+
+HELD_OUT: Final = Path(__file__).with_name("held_out.yaml")
+
+AGAIN: Final = 5
+"""How often the same thing is asked again; the quickest counts, for a busy machine only ever adds time."""
+
+
+class Took(msgspec.Struct, frozen=True):
+    """What something took, by the clock and of the processor; on a busy machine the second says more."""
+
+    clock_s: float
+    cpu_s: float
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run found; `score` is that of the published set."""
+
+    load: Took
+    answer: Took
+    output_tokens: int
+    peak_bytes: int
+    decision_s: float
+    scores: tuple[Score, ...]
+    score: float
+    well_formed: int
+    replies: int
+    stream_passed: int
+    stream_checks: int
+
+
+async def measure(limit: int | None) -> Found:
+    """Opens the model, asks it one thing several times, then both sets of requests."""
+    suite = published()
+    prose = next(case for case in suite.requests if "answer" in case.tools)
+    request = request_of(prose, suite.scenes[prose.scene])
+    started = _now()
+    model = LocalModel()
+    heard = await ask(model, request)
+    first = _since(started)
+    answer = await _quickest(model, request)
+    report = await run_suite(model, Selection(limit=limit))
+    held_out = await run_suite(model, Selection(only=("requests",), limit=limit), suite=read_suite(HELD_OUT))
+    await model.close()
+    return _found(report, held_out, (first, answer), heard)
+
+
+async def _quickest(model: Model, request: ModelRequest) -> Took:
+    took: list[Took] = []
+    for _ in range(AGAIN):
+        started = _now()
+        await ask(model, request)
+        took.append(_since(started))
+    return Took(min(one.clock_s for one in took), min(one.cpu_s for one in took))
+
+
+def _now() -> Took:
+    return Took(time.perf_counter(), time.process_time())
+
+
+def _since(started: Took) -> Took:
+    return Took(time.perf_counter() - started.clock_s, time.process_time() - started.cpu_s)
+
+
+def _found(report: Report, held_out: Report, took: tuple[Took, Took], heard: Heard) -> Found:
+    first, answer = took
+    cases = (*report.cases, *held_out.cases)
+    return Found(
+        load=Took(first.clock_s - answer.clock_s, first.cpu_s - answer.cpu_s),
+        answer=answer,
+        output_tokens=heard.finished.usage.output_tokens if heard.finished else 0,
+        peak_bytes=peak_bytes(),
+        decision_s=sum(case.seconds for case in cases) / len(cases),
+        scores=(*report.scores, *(replace(score, group="held out") for score in held_out.scores)),
+        score=report.score,
+        well_formed=sum(case.verdict.well_formed for case in cases),
+        replies=len(cases),
+        stream_passed=sum(check.passed for check in report.stream),
+        stream_checks=len(report.stream),
+    )
+
+
+if __name__ == "__main__":
+    print(msgspec.json.encode(asyncio.run(measure(int(sys.argv[1]) or None))).decode())

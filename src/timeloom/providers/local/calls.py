@@ -1,0 +1,239 @@
+"""Calls: the parameters of a tool, taken from the user's words where a rule can, else left to the model."""
+
+import difflib
+import re
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.core.policy.reading import EXEC_PREFIX
+from timeloom.providers.local import grammar, prompts
+from timeloom.providers.local.engine import Writing
+from timeloom.providers.local.offers import Offer
+from timeloom.providers.local.reply import Mixed, Slot, Value
+from timeloom.providers.local.situation import File, Situation
+from timeloom.providers.local.wording import (
+    file_names,
+    file_stem,
+    is_question,
+    listed,
+    quotations,
+    said_content,
+    subject,
+)
+
+PROGRAMS: Final = {
+    "py": "Python", "js": "JavaScript", "ts": "TypeScript", "sh": "shell", "sql": "SQL", "html": "HTML", "css": "CSS",
+    "c": "C", "go": "Go", "rs": "Rust", "java": "Java", "rb": "Ruby",
+}  # fmt: skip
+"""Endings of files that hold programs, with the language."""
+
+
+def write_params(message: str) -> dict[str, Value]:
+    """Of `react.write`: the name and the text that the message gives, or a text that the model writes."""
+    names = file_names(message)
+    name = names[0] if names else f"{file_stem(message)}.md"
+    language = PROGRAMS.get(name.rpartition(".")[2].lower())
+    if content := said_content(message):
+        return {"path": _in_files(name), "content": content if language is None or "\n" in content else content + "\n"}
+    if language:
+        writing = Writing(
+            prompt=prompts.for_program(subject(message), language), grammar=grammar.program(700), max_tokens=160
+        )
+    else:
+        writing = Writing(prompt=prompts.for_text(subject(message)), grammar=grammar.prose(900), max_tokens=180)
+    return {"path": _in_files(name), "content": Mixed((Slot(writing=writing), "\n"))}
+
+
+def read_params(files: list[File], names: list[str], situation: Situation) -> dict[str, Value]:
+    """Of `react.read`: the files meant; a name that nobody knows is asked for where it would lie."""
+    known = {file.name for file in files}
+    unknown = [name for name in names if name.rpartition("/")[2] not in known]
+    asked = [f"fi:{situation.turn}.{_in_files(name)}" for name in unknown] if not files else []
+    return {"paths": [*(file.path for file in files), *asked]}
+
+
+def patch_params(file: File, before: str, after: str, situation: Situation) -> dict[str, Value]:
+    """Of `react.patch`: the difference between two texts of a file."""
+    lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", n=2)
+    here = f"fi:{situation.turn}."
+    path = file.relative if file.path.startswith(here) else file.path
+    return {"path": path, "patch": "".join(lines)}
+
+
+def plan_params(message: str, steps: list[str] | None = None) -> dict[str, Value]:
+    """Of `react.plan`: the steps that the message lists, or some that the model writes."""
+    steps = steps or listed(message)
+    if steps:
+        return {"mode": "new", "steps": [step[:200] for step in steps[:20]]}
+    writing = Writing(
+        prompt=prompts.for_steps(_GOAL.sub("", subject(message))),
+        grammar=grammar.numbered_lines(3, 5, 60),
+        max_tokens=120,
+    )
+    return {"mode": "new", "steps": Slot(writing=writing, form="lines")}
+
+
+def close_params(message: str) -> dict[str, Value] | None:
+    """Of `react.plan` where the message ends the plan that is open; None where it does not."""
+    return {"mode": "close"} if _CLOSES.search(message) else None
+
+
+def search_params(message: str) -> dict[str, Value]:
+    """Of `react.rg`: what is quoted, or what stands where a search names its object."""
+    if ending := _ENDING.search(message):
+        word = str(ending[ending.lastindex or 0]).lower()
+        return {"name": rf"\.{_ENDINGS.get(word, word)}$"}
+    if _BY_NAME.search(message):
+        return {"name": "|".join(map(re.escape, file_names(message))) or "."}
+    if held := quotations(message):
+        return {"pattern": re.escape(held[0]).replace("\\ ", " "), "ignore_case": True}
+    for pattern in _WANTED:
+        if found := pattern.search(message):
+            return {"pattern": re.escape(found[1].strip(" ?.!,")).replace("\\ ", " "), "ignore_case": True}
+    return {"name": "."}
+
+
+def other_params(offer: Offer, message: str) -> dict[str, Value] | Slot:
+    """Of any other tool: one text is what the message says, all else the model fills in under the tool's schema."""
+    schema = _Schema.read(offer.schema)
+    required = [name for name in schema.required if name in schema.properties]
+    if not required:
+        return {}
+    if len(required) == 1:
+        kind = schema.properties[required[0]]
+        text = (quotations(message) or [subject(message)])[0][:400]
+        if kind.get("type") == "string" and "enum" not in kind:
+            return {required[0]: text}
+        if kind.get("type") == "array" and cast("dict[str, object]", kind.get("items") or {}).get("type") == "string":
+            return {required[0]: [text]}
+    writing = Writing(
+        prompt=prompts.for_parameters(message, offer.purpose, offer.examples),
+        grammar=grammar.parameters(offer.schema),
+        max_tokens=400,
+    )
+    return Slot(writing=writing, form="raw")
+
+
+def code_of(tool_id: str, message: str) -> Slot | None:
+    """The program of a call that runs one."""
+    if not tool_id.startswith(EXEC_PREFIX):
+        return None
+    writing = Writing(
+        prompt=prompts.for_program(subject(message), "Python"), grammar=grammar.program(700), max_tokens=160
+    )
+    return Slot(writing=writing, form="raw")
+
+
+def meant_files(message: str, situation: Situation) -> list[File]:
+    """The files that a message names, newest first of equal names; without a name those attached to the turn."""
+    found: dict[str, File] = {}
+    for name in file_names(message):
+        for file in reversed(situation.files.values()):
+            if (file.relative.endswith(f"/{name}") or file.name == name) and name not in found:
+                found[name] = file
+    if found or file_names(message):
+        return list(found.values())
+    attached = [file for file in situation.files.values() if file.attached]
+    return attached[-3:] if attached and (is_question(message) or _ATTACHED.search(message)) else []
+
+
+def says_it(message: str) -> bool:
+    """Whether the message may mean a file without its name."""
+    return bool(_IT.search(message))
+
+
+def says_new(message: str) -> bool:
+    """Whether the message speaks of a new file."""
+    return bool(_SAYS_NEW.search(message))
+
+
+def says_plan(message: str) -> bool:
+    """Whether the message speaks of a plan."""
+    return bool(_SAYS_PLAN.search(message))
+
+
+def says_file(message: str) -> bool:
+    """Whether the message speaks of files at all."""
+    return bool(_SAYS_FILE.search(message))
+
+
+def hide_params(situation: Situation) -> dict[str, Value]:
+    """Of `react.hide`: the newest thing that a call has shown."""
+    paths = [path for made in situation.calls for path in made.paths] or [*situation.files]
+    return {"path": paths[-1] if paths else "", "replacement": "put out of sight because the user asked for it"}
+
+
+def last_file(situation: Situation) -> File | None:
+    """The file that was last written or read: what `it` means."""
+    return next((file for file in reversed(situation.files.values()) if not file.attached), None)
+
+
+class _Schema(msgspec.Struct):
+    properties: dict[str, dict[str, object]] = {}
+    required: list[str] = []
+
+    @classmethod
+    def read(cls, text: str) -> "_Schema":
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError:
+            return cls()
+
+
+def _in_files(name: str) -> str:
+    return name if name.startswith(("files/", "outputs/")) else f"files/{name}"
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, the last one ended as all others are."""
+    return [f"{line}\n" for line in text.split("\n")[: -1 if text.endswith("\n") else None]]
+
+
+NO_EDIT: Final = (
+    'the change is not said in a form that this demo model knows; try: replace "old" with "new" in NAME, '
+    'add the line "text" to NAME, or delete the line about X from NAME'
+)
+"""What is said of a change that no rule knows."""
+
+_IT: Final = re.compile(r"\b(?:it|the file|the text|there|this|that file)\b", re.IGNORECASE)
+_SAYS_NEW: Final = re.compile(r"\bnew (?:text )?(?:file|document)\b", re.IGNORECASE)
+_SAYS_FILE: Final = re.compile(
+    r"\b(?:files?|documents?|workspace|save|store|grep|rg|note down|folder)\b", re.IGNORECASE
+)
+_SAYS_PLAN: Final = re.compile(
+    r"^(?:please |can you |could you |let's |help me ){0,3}plan\b|\b(?:an?|the)(?:\s\w{1,30})? plan\b|\bcheck-?list\b"
+    r"|\bto-?\s?do list\b|\binto steps\b",
+    re.IGNORECASE,
+)
+_CLOSES: Final = re.compile(r"\b(?:close|end|cancel|drop|abandon|finish)\s(?:the|my|this|our)\splan\b", re.IGNORECASE)
+_ATTACHED: Final = re.compile(r"\b(?:attach|upload|document|the file|the text)", re.IGNORECASE)
+_GOAL: Final = re.compile(
+    r"^(?:(?:make|create|set up|draw up|open|write|give|need|want|i|let's|let us|help|us|me|a|an|the|my|new|short|plan"
+    r"|checklist|to-do list|to do list|todo list|list|schedule|for|to|of|how|with|steps|step by step)\s+){1,10}",
+    re.IGNORECASE,
+)
+_ENDING: Final = re.compile(
+    r"end(?:s|ing)?\s(?:with|in|on)\s[\"'`]?\.?(\w{1,5})\b|\*\.(\w{1,5})|\b(python|json|markdown|text|csv) files",
+    re.IGNORECASE,
+)
+_ENDINGS: Final = {"python": "py", "markdown": "md", "text": "txt"}
+_BY_NAME: Final = re.compile(
+    r"\b(?:what|list|show|which)\s(?:all\s|the\s|my\s){0,3}files\b(?!\s(?:that\s)?(?:mention|contain|with|have|say))"
+    r"|\bnamed\b|\bfiles? called\b",
+    re.IGNORECASE,
+)
+_OBJECT: Final = r"(\w[\w' -]{0,60}?)"
+_END: Final = r"[?.!]{0,3}$"
+_INSIDE: Final = rf"(?:\s(?:in|inside|within|through|across|among)\s.{{0,200}})?{_END}"
+_SAID: Final = rf"(?:\s(?:mentioned|named|in|said|written|appear|occur|come|is|are|stand)\b.{{0,200}})?{_END}"
+_WANTED: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\b(?:word|words|text|name|phrase|term|string)\s{_OBJECT}{_SAID}",
+        rf"\b(?:for|mentions?|contains?|containing|mentioning)\s(?:the\s|an?\s|all\s|any\s)?{_OBJECT}{_INSIDE}",
+        rf"\bwhere\b.{{0,80}}?\b(?:is|are|do|does)\s(?:the\s|an?\s|i\s)?{_OBJECT}{_SAID}",
+        rf"\b(?:grep|find|search|look for|locate)\s(?:for\s|the\s|all\s|every\s|any\s){{0,3}}{_OBJECT}{_INSIDE}",
+    )
+)
+"""Where a search names what it looks for."""

@@ -1,0 +1,142 @@
+"""Grammars: what the local model may write at a place, in llama.cpp's notation, every text bounded.
+
+The model's own end mark is allowed wherever the grammar is complete, which llama.cpp sees to: a bounded text may end
+early.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+import msgspec
+
+MAX_STRING_CHARS: Final = 120
+"""Longest string in parameters that a model writes. An unbounded one runs away."""
+
+MAX_ITEMS: Final = 4
+"""Most items of a list in parameters."""
+
+PROSE: Final = r"[^\x00-\x1f\x7f<>\[\]{}|]"
+"""A character of prose: none of those that tags, citations and JSON are made of."""
+
+CODE: Final = r"[^\x00-\x09\x0b-\x1f\x7f`]"
+"""A character of a program: anything but control characters and the fences that models put around programs."""
+
+
+def prose(max_chars: int) -> str:
+    """Paragraphs of prose."""
+    return f"root ::= [A-Za-z0-9*-] ({PROSE} | [\\n]){{1,{max_chars}}}"
+
+
+def sentence(max_chars: int) -> str:
+    """Prose in one line, to the end of its first sentences."""
+    return f"root ::= [A-Za-z0-9] {PROSE}{{1,{max_chars}}}"
+
+
+def words_of(texts: Sequence[str], max_words: int) -> str:
+    """A sentence made of the words of these texts and of the small words between them; none can be invented."""
+    found = dict.fromkeys(word for text in texts for word in _WORD.findall(text[:_MAX_TEXT_CHARS]))
+    words = [*dict.fromkeys([*_SMALL_WORDS, *found])][:_MOST_WORDS]
+    choices = " | ".join(_literal_text(word) for word in words)
+    firsts = " | ".join(_literal_text(word[:1].upper() + word[1:]) for word in words)
+    return f'root ::= first (" " word){{0,{max_words}}} "."\nfirst ::= {firsts}\nword ::= {choices}'
+
+
+def program(max_chars: int) -> str:
+    """The text of a program."""
+    return f"root ::= [^\\x00-\\x20\\x7f`] {CODE}{{1,{max_chars}}}"
+
+
+def numbered_lines(least: int, most: int, max_chars: int) -> str:
+    """Lines `1. …`, each of bounded length."""
+    line = f'[A-Z] [^\\x00-\\x1f\\x7f<>\\[\\]{{}}|:*"]{{2,{max_chars}}}'
+    first = [f'"{n}. " line "\\n"' for n in range(1, least + 1)]
+    more = ""
+    for n in range(most, least, -1):
+        more = f' ("{n}. " line "\\n"{more})?'
+    return f"root ::= {' '.join(first)}{more}\nline ::= {line}"
+
+
+def parameters(schema: str) -> str:
+    """The JSON object of a tool's required parameters, as its schema says."""
+    tree = msgspec.json.decode(schema, type=dict[str, object])
+    rules = _Rules(cast("Mapping[str, object]", tree.get("$defs") or {}))
+    rules.add(rules.value({"type": "object", **tree}, 0), "root")
+    return rules.text()
+
+
+class _Rules:
+    """The rules of one grammar; `value` gives the body of the rule for a schema."""
+
+    def __init__(self, definitions: Mapping[str, object]) -> None:
+        self._definitions = definitions
+        self._rules = {
+            "string": f'"\\"" ([^"\\\\\\x00-\\x1f\\x7f<>] | "\\\\" ["\\\\n]){{1,{MAX_STRING_CHARS}}} "\\""',
+            "integer": '"-"? ("0" | [1-9] [0-9]{0,8})',
+            "number": 'integer ("." [0-9]{1,4})?',
+            "boolean": '"true" | "false"',
+        }
+
+    def add(self, body: str, name: str = "") -> str:
+        """Keeps the body under that name, or under one that is free, and gives the name."""
+        name = name or f"r{len(self._rules)}"
+        self._rules[name] = body
+        return name
+
+    def text(self) -> str:
+        """The grammar."""
+        return "\n".join(f"{name} ::= {body}" for name, body in reversed(self._rules.items()))
+
+    def value(self, schema: Mapping[str, object], depth: int) -> str:
+        """The body for a value of that schema."""
+        schema = self._resolved(schema)
+        if choices := schema.get("enum"):
+            return " | ".join(_literal(choice) for choice in cast("list[object]", choices))
+        match schema.get("type"):
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                inner = cast("Mapping[str, object]", schema.get("items") or {"type": "string"})
+                item = self.add(self.value(inner, depth + 1))
+                return f'"[" {item} ("," {item}){{0,{MAX_ITEMS - 1}}} "]"'
+            case "integer" | "number" | "boolean" as kind:
+                return str(kind)
+            case _:
+                return "string"
+
+    def _object(self, schema: Mapping[str, object], depth: int) -> str:
+        properties = cast("Mapping[str, Mapping[str, object]]", schema.get("properties") or {})
+        required = [name for name in cast("list[str]", schema.get("required") or []) if name in properties]
+        if not required or depth > _MAX_DEPTH:
+            return '"{}"'
+        parts: list[str] = []
+        for name in required:
+            body = self.add(self.value(properties[name], depth + 1))
+            parts.append(f"{_literal_text(msgspec.json.encode(name).decode() + ':')} {body}")
+        return f'"{{" {_literal_text(",").join(f" {part} " for part in parts)} "}}"'
+
+    def _resolved(self, schema: Mapping[str, object]) -> Mapping[str, object]:
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            return cast("Mapping[str, object]", self._definitions.get(reference.rpartition("/")[2]) or {})
+        options = [cast("Mapping[str, object]", one) for one in cast("list[object]", schema.get("anyOf") or [])]
+        named = [one for one in options if one.get("type") != "null"]
+        return self._resolved(named[0]) if named else schema
+
+
+_MAX_DEPTH: Final = 6
+_MAX_TEXT_CHARS: Final = 1_200
+_MOST_WORDS: Final = 160
+_WORD: Final = re.compile(r"[^\W_]+(?:['’.,:/-][^\W_]+)*[%€$]?")
+_SMALL_WORDS: Final = tuple(
+    re.split(r"\s+", "the a an is are was were will be it its in on of to and or by for at from with has have")
+)
+_SPECIAL: Final = re.compile(r'(["\\])')
+
+
+def _literal(value: object) -> str:
+    return _literal_text(msgspec.json.encode(value).decode())
+
+
+def _literal_text(text: str) -> str:
+    return '"' + _SPECIAL.sub(r"\\\1", text) + '"'

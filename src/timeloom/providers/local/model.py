@@ -1,0 +1,91 @@
+"""The local model as a model: reads the prompt, chooses by code and router, and lets the small model fill in words."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Usage
+from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece
+from timeloom.providers.local import grammar, prompts
+from timeloom.providers.local.course import next_reply
+from timeloom.providers.local.engine import Engine, Writing, Written
+from timeloom.providers.local.filling import Filling
+from timeloom.providers.local.offers import read_offers
+from timeloom.providers.local.reply import Parts, Slot
+from timeloom.providers.local.router import Router
+from timeloom.providers.local.sentences import SentenceModel
+from timeloom.providers.local.situation import read_situation
+from timeloom.providers.local.weights import router_weights, writer_weights
+
+WINDOW_TOKENS: Final = 128_000
+"""What a prompt may have. It takes from any prompt the few things that it can use, so this only bounds what is kept."""
+
+
+class LocalModel:
+    """A demo model: every reply is well-formed, and the same request gets the same reply."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        writer_weights()
+        router_weights()
+        self._engine = engine or Engine()
+        self._router: Router | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return "local"
+
+    @property
+    def window_tokens(self) -> int:
+        return WINDOW_TOKENS
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        usage = Usage()
+        for part in await self._parts(request):
+            if isinstance(part, str):
+                yield TextPiece(part)
+                continue
+            filling = Filling(part)
+            tokens = min(part.writing.max_tokens, request.max_output_tokens)
+            async with aclosing(self._engine.write(replace(part.writing, max_tokens=tokens))) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Written):
+                        text = filling.close(whole=piece.whole)
+                        usage = Usage(
+                            input_tokens=usage.input_tokens + piece.prompt_tokens,
+                            output_tokens=usage.output_tokens + piece.output_tokens,
+                        )
+                    else:
+                        text = filling.feed(piece)
+                    if text:
+                        yield TextPiece(text)
+        yield Finished("end", usage, "SmolLM2-135M-Instruct")
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._engine.close)
+
+    async def _parts(self, request: ModelRequest) -> Parts:
+        match request.purpose:
+            case "decision":
+                return await asyncio.to_thread(self._decided, request, await self._opened())
+            case "title":
+                writing = Writing(
+                    prompt=prompts.for_title(request.opening), grammar=grammar.sentence(60), max_tokens=16
+                )
+            case "compaction":
+                text = read_situation(request).message or request.opening
+                writing = Writing(prompt=prompts.for_summary(text), grammar=grammar.sentence(400), max_tokens=90)
+        return (Slot(writing=writing, form="raw"),)
+
+    async def _opened(self) -> Router:
+        async with self._opening:
+            if self._router is None:
+                sentences = await asyncio.to_thread(SentenceModel, router_weights())
+                self._router = Router(sentences)
+        return self._router
+
+    def _decided(self, request: ModelRequest, router: Router) -> Parts:
+        return next_reply(read_situation(request), read_offers(request.system), router)

@@ -1,0 +1,135 @@
+"""Sentences as vectors: MiniLM's six layers over its own weights, so that texts of one meaning lie close together."""
+
+import importlib
+import itertools
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from timeloom.providers.local.wordpiece import WordPieces
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+MAX_PIECES: Final = 64
+"""Longest text read, in pieces of words; what follows says little more of what a sentence wants."""
+
+LAYERS: Final = 6
+HEADS: Final = 12
+
+
+class SentenceModel:
+    """Turns texts into vectors of length one, whose product is how alike they are: 1 for the same, about 0 for none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._pieces = WordPieces.from_file(folder / "vocab.txt")
+        # Any: the array library is an extra that is imported here, where it is needed.
+        self._np: Any = _arrays()
+        self._weights = _read(folder / "model.safetensors", self._np)
+        self._known: dict[str, Vector] = {}
+
+    def vectors(self, texts: Sequence[str]) -> "list[Vector]":
+        """The vectors of the texts; those of texts that were asked for before are remembered."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        for start in range(0, len(fresh), _TOGETHER):
+            some = fresh[start : start + _TOGETHER]
+            self._known.update(zip(some, self._made(some), strict=True))
+        return [self._known[text] for text in texts]
+
+    def likeness(self, left: str, right: str) -> float:
+        """How alike two texts are."""
+        one, other = self.vectors([left, right])
+        return float(one @ other)
+
+    def _made(self, texts: Sequence[str]) -> "list[Vector]":
+        # All texts go through a layer as one long array, for few large products are far quicker than many small ones.
+        np, weights = self._np, self._weights
+        numbers = [self._pieces.numbers(text, MAX_PIECES) for text in texts]
+        ends = [0, *itertools.accumulate(map(len, numbers))]
+        spans = [slice(*pair) for pair in itertools.pairwise(ends)]
+        states = weights["embeddings.word_embeddings.weight"][list(itertools.chain(*numbers))]
+        places = list(itertools.chain(*(range(len(some)) for some in numbers)))
+        states = states + weights["embeddings.position_embeddings.weight"][places]
+        states = self._normal(states + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+        for layer in range(LAYERS):
+            states = self._layer(states, spans, f"encoder.layer.{layer}.")
+        means = [states[span].mean(0) for span in spans]
+        return [mean / np.linalg.norm(mean) for mean in means]
+
+    def _layer(self, states: "Vector", spans: Sequence[slice], name: str) -> "Vector":
+        np = self._np
+        parts = [self._dense(states, f"{name}attention.self.{part}") for part in ("query", "key", "value")]
+        seen = np.concatenate([self._attended(*(part[span] for part in parts)) for span in spans])
+        joined = self._dense(seen, f"{name}attention.output.dense")
+        states = self._normal(states + joined, f"{name}attention.output.LayerNorm")
+        inner = self._dense(states, f"{name}intermediate.dense")
+        # The usual approximation of the error function; the ranks it gives are the same.
+        inner = inner * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (inner + 0.044715 * inner * inner * inner)))
+        return self._normal(states + self._dense(inner, f"{name}output.dense"), f"{name}output.LayerNorm")
+
+    def _attended(self, query: "Vector", key: "Vector", value: "Vector") -> "Vector":
+        """What each piece of one text takes from the others."""
+        q, k, v = (part.reshape(len(part), HEADS, -1).transpose(1, 0, 2) for part in (query, key, value))
+        weights = self._np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1]))
+        seen = (weights / weights.sum(-1, keepdims=True)) @ v
+        return seen.transpose(1, 0, 2).reshape(query.shape)
+
+    def _dense(self, states: "Vector", name: str) -> "Vector":
+        return states @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+
+    def _normal(self, states: "Vector", name: str) -> "Vector":
+        centred = states - states.mean(-1, keepdims=True)
+        scaled = centred / self._np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+        return scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+
+
+_MOST_KNOWN: Final = 4_000
+_TOGETHER: Final = 64
+
+
+def _arrays() -> Any:
+    """The array library, with one thread: several wait for each other, which on a busy machine takes seconds."""
+    if "numpy" in sys.modules:
+        return sys.modules["numpy"]
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = before or "1"  # it is read once, when the library is loaded
+    try:
+        return importlib.import_module("numpy")
+    finally:
+        if before is None:
+            del os.environ[_THREADS]
+
+
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
+
+
+class _Tensor(msgspec.Struct):
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+def _read(path: Path, np: Any) -> "dict[str, Vector]":
+    """The arrays of a safetensors file: the length of a JSON header, the header, then the numbers."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = msgspec.json.decode(file.read(size), type=dict[str, msgspec.Raw])
+    numbers = np.memmap(path, dtype=np.uint8, mode="r", offset=8 + size)
+    found: dict[str, Vector] = {}
+    for name, raw in header.items():
+        if name != "__metadata__":
+            tensor = msgspec.json.decode(raw, type=_Tensor)
+            if tensor.dtype == "F32":
+                start, end = tensor.data_offsets
+                found[name] = cast("Vector", numbers[start:end].view(np.float32).reshape(tensor.shape))
+    return found

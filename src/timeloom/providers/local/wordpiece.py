@@ -1,0 +1,68 @@
+"""Word pieces: a text as the numbers of its pieces in a vocabulary, as BERT models without case read it."""
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+MAX_WORD_CHARS: Final = 100
+"""Longest word that is looked up; longer ones count as unknown."""
+
+
+class WordPieces:
+    """A vocabulary of pieces."""
+
+    def __init__(self, vocabulary: Mapping[str, int]) -> None:
+        self._numbers = vocabulary
+        self._unknown, self._begin, self._end = (vocabulary[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
+
+    @classmethod
+    def from_file(cls, path: Path) -> "WordPieces":
+        """The vocabulary of a file that has one piece a line."""
+        lines = path.read_text(encoding="utf-8").split("\n")
+        return cls({piece: number for number, piece in enumerate(lines) if piece})
+
+    def numbers(self, text: str, limit: int) -> list[int]:
+        """The numbers of the text's pieces between the marks of beginning and end, at most `limit` in all."""
+        found = [self._begin]
+        for word in _words(text):
+            found += self._pieces(word)
+            if len(found) >= limit:
+                break
+        return [*found[: limit - 1], self._end]
+
+    def _pieces(self, word: str) -> list[int]:
+        """The longest pieces from left to right; one unknown where some part has none."""
+        if len(word) > MAX_WORD_CHARS:
+            return [self._unknown]
+        found: list[int] = []
+        at = 0
+        while at < len(word):
+            mark = "##" if at else ""
+            ends = range(len(word), at, -1)
+            end = next((end for end in ends if mark + word[at:end] in self._numbers), None)
+            if end is None:
+                return [self._unknown]
+            found.append(self._numbers[mark + word[at:end]])
+            at = end
+        return found
+
+
+def _words(text: str) -> Iterator[str]:
+    """Lower case, without accents; every mark and every ideograph is a word of its own."""
+    plain = unicodedata.normalize("NFD", text.lower())
+    word = ""
+    for char in plain:
+        category = unicodedata.category(char)
+        if category == "Mn":
+            continue
+        alone = category[0] in "PS" or 0x4E00 <= ord(char) <= 0x9FFF
+        if (alone or char.isspace() or category[0] == "C") and word:
+            yield word
+            word = ""
+        if alone:
+            yield char
+        elif not char.isspace() and category[0] != "C":
+            word += char
+    if word:
+        yield word

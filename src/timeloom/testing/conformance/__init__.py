@@ -1,0 +1,1 @@
+"""The conformance suite: published requests and stream checks that score any model or endpoint."""

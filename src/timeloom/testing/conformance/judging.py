@@ -1,0 +1,70 @@
+"""Judging: what a reply to a case is worth, by rules alone."""
+
+from typing import cast
+
+import msgspec
+
+from timeloom.core.policy.reading import read_reply
+from timeloom.core.stream.decision import CallTool, Complete, Exit
+from timeloom.testing.conformance.cases import Case, Expected
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply judged; where something is not asked for it counts as right, and `why` names what is wrong."""
+
+    well_formed: bool
+    right_tool: bool
+    right_params: bool
+    did: str = ""
+    why: str = ""
+
+    @property
+    def sensible(self) -> bool:
+        """Whether all is right."""
+        return self.well_formed and self.right_tool and self.right_params
+
+
+def judge(case: Case, reply: str) -> Verdict:
+    """The verdict on the whole text of a reply."""
+    read = read_reply(reply)
+    problems = [remark.text for remark in (*read.faults, *read.remarks)]
+    if len(read.decisions) != 1 or problems:
+        why = problems[0] if problems else f"one decision is expected, got {len(read.decisions)}"
+        return Verdict(well_formed=False, right_tool=False, right_params=False, why=why)
+    match read.decisions[0]:
+        case CallTool(tool_id=did, params=params):
+            wrong = _wrong_params(case, params)
+        case Complete(final_answer=answer) | Exit(final_answer=answer):
+            did, wrong = "answer", _wrong(answer, case.answer, "the answer")
+    if case.tools and did not in case.tools:
+        why = f"{' or '.join(case.tools)} is expected, got {did}"
+        return Verdict(well_formed=True, right_tool=False, right_params=False, did=did, why=why)
+    return Verdict(well_formed=True, right_tool=True, right_params=not wrong, did=did, why=wrong)
+
+
+def _wrong_params(case: Case, params: str) -> str:
+    given = msgspec.json.decode(params, type=dict[str, object])
+    for name, expected in case.params.items():
+        if name not in given:
+            return f"the parameter {name} is missing"
+        if wrong := _wrong(given[name], expected, name):
+            return wrong
+    return ""
+
+
+def _wrong(value: object, expected: Expected, name: str) -> str:
+    """What the value lacks; empty where it lacks nothing."""
+    listed = isinstance(value, list)
+    items = cast("list[object]", value) if listed else []
+    text = " ".join(map(str, items)) if listed else f"{value}"
+    low = text.lower()
+    wanted = (expected.has, expected.ends)
+    checks = (
+        (expected.has.lower() in low, f"lacks {wanted[0]!r}"),
+        (not expected.any or any(word.lower() in low for word in expected.any), f"has none of {expected.any}"),
+        (low.rstrip().endswith(expected.ends.lower()), f"does not end with {wanted[1]!r}"),
+        (not expected.lacks or expected.lacks.lower() not in low, f"has {expected.lacks!r}"),
+        (len(text.split()) >= expected.least, f"has fewer than {expected.least} words"),
+        (len(items) >= expected.items, f"has fewer than {expected.items} items"),
+    )
+    return next((f"{name} {why}" for passed, why in checks if not passed), "")

@@ -1,0 +1,131 @@
+"""Running the conformance suite: every case is asked once, judged, and counted."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from timeloom.ports.model import Model, ModelError
+from timeloom.testing.conformance.cases import GROUPS, Case, Group, Suite, published
+from timeloom.testing.conformance.judging import Verdict, judge
+from timeloom.testing.conformance.scenes import request_of
+from timeloom.testing.conformance.streaming import StreamCheck, ask, stream_checks
+
+STREAM: Final = "stream"
+"""The name of the stream checks beside the groups of cases."""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A case with its verdict; `error` is the kind of failure where the model did not answer."""
+
+    id: str
+    group: Group
+    verdict: Verdict
+    reply: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """How many cases of a group were right, in each respect."""
+
+    group: str
+    cases: int
+    well_formed: int
+    right_tool: int
+    right_params: int
+    sensible: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model scored; `score` is the share of sensible replies where a tool is expected, from 0 to 1."""
+
+    model: str
+    score: float
+    well_formed: float
+    scores: tuple[Score, ...]
+    stream: tuple[StreamCheck, ...]
+    cases: tuple[Judged, ...]
+
+    @property
+    def asked(self) -> bool:
+        """Whether the model answered anything."""
+        return any(not case.error for case in self.cases) or bool(self.stream)
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cases are run: groups, `stream` or ids of cases, and at most so many of each group."""
+
+    only: tuple[str, ...] = ()
+    limit: int | None = None
+
+    def takes(self, case: Case, group: Group) -> bool:
+        """Whether that case is run."""
+        return not self.only or group in self.only or case.id in self.only
+
+
+async def run_suite(
+    model: Model,
+    selection: Selection | None = None,
+    *,
+    suite: Suite | None = None,
+    on_case: Callable[[Judged], None] | None = None,
+) -> Report:
+    """Asks the model all that is selected; raises `ModelError` where its service cannot be asked at all."""
+    selection, suite = selection or Selection(), suite or published()
+    judged: list[Judged] = []
+    for group in GROUPS:
+        cases = [case for case in suite.cases(group) if selection.takes(case, group)]
+        for case in cases[: selection.limit]:
+            judged.append(await _judged(model, case, group, suite))
+            if on_case:
+                on_case(judged[-1])
+    stream: list[StreamCheck] = []
+    if not selection.only or STREAM in selection.only:
+        # One whose reply is prose: a short call may come whole in one piece.
+        prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
+        stream = await stream_checks(model, request_of(prose, suite.scenes[prose.scene]))
+    return _report(model.name, judged, stream)
+
+
+async def _judged(model: Model, case: Case, group: Group, suite: Suite) -> Judged:
+    started = time.monotonic()
+    try:
+        heard = await ask(model, request_of(case, suite.scenes[case.scene]))
+    except ModelError as error:
+        if error.kind in ("unauthorized", "unreachable"):
+            raise
+        failed = Verdict(well_formed=False, right_tool=False, right_params=False, why=str(error))
+        return Judged(id=case.id, group=group, verdict=failed, error=error.kind)
+    took = time.monotonic() - started
+    return Judged(id=case.id, group=group, verdict=judge(case, heard.text), reply=heard.text, seconds=round(took, 3))
+
+
+def _report(name: str, judged: Sequence[Judged], stream: Sequence[StreamCheck]) -> Report:
+    scores = [_score(group, [case for case in judged if case.group == group]) for group in GROUPS]
+    aimed = [case for case in judged if case.group != "odd"]
+    return Report(
+        model=name,
+        score=_share([case.verdict.sensible for case in aimed]),
+        well_formed=_share([case.verdict.well_formed for case in judged]),
+        scores=tuple(score for score in scores if score.cases),
+        stream=tuple(stream),
+        cases=tuple(judged),
+    )
+
+
+def _score(group: Group, cases: Sequence[Judged]) -> Score:
+    verdicts = [case.verdict for case in cases]
+    return Score(
+        group=group,
+        cases=len(verdicts),
+        well_formed=sum(verdict.well_formed for verdict in verdicts),
+        right_tool=sum(verdict.right_tool for verdict in verdicts),
+        right_params=sum(verdict.right_params for verdict in verdicts),
+        sensible=sum(verdict.sensible for verdict in verdicts),
+    )
+
+
+def _share(passed: Sequence[bool]) -> float:
+    return round(sum(passed) / len(passed), 4) if passed else 0.0

@@ -1,0 +1,77 @@
+"""`timeloom model check` as a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPLY = """\
+- reply: |-
+    <channel:thinking>
+    hm
+    </channel:thinking>
+    <channel:ReactDecisionOutV2>
+    {"action": "complete", "final_answer": "Paris, I think."}
+    </channel:ReactDecisionOutV2>
+  chunk: 20
+  repeat: true
+"""
+
+
+def check(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "timeloom", "model", "check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=folder)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "play.yaml"
+    path.write_text(REPLY)
+    return f"script:{path}"
+
+
+def test_a_scripted_model_is_scored_in_a_table_and_as_json(script: str, tmp_path: Path) -> None:
+    done = check(
+        "--model", script, "--only", "answer-capital", "--only", "plan-trip", "--only", "stream", folder=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "script:play.yaml: score 50%, well-formed 100%" in done.stdout
+    assert "requests  2      2            1           1                 1" in done.stdout
+    assert "ok    a cut is noticed" in done.stdout
+    assert "plan-trip: react.plan is expected, got answer" in done.stderr
+    done = check("--model", script, "--limit", "1", "--json", folder=tmp_path)
+    report = json.loads(done.stdout)
+    assert [(case["group"], case["verdict"]["well_formed"]) for case in report["cases"]] == [
+        ("requests", True),
+        ("recovery", True),
+        ("odd", True),
+    ]
+
+
+def test_a_threshold_decides_the_exit_code(script: str, tmp_path: Path) -> None:
+    arguments = ("--model", script, "--only", "answer-capital", "--only", "plan-trip", "--threshold")
+    assert check(*arguments, "0.5", folder=tmp_path).returncode == 0
+    assert check(*arguments, "0.6", folder=tmp_path).returncode == 1
+
+
+def test_a_model_that_cannot_be_asked_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "none.yaml").write_text("- {error: overloaded, repeat: true}\n")
+    done = check("--model", f"script:{tmp_path}/none.yaml", "--only", "requests", "--limit", "2", folder=tmp_path)
+    assert done.returncode == 1
+    done = check("--model", "nobody:x", folder=tmp_path)
+    assert (done.returncode, "[model_unknown]" in done.stderr) == (1, True)
+
+
+def test_a_case_that_is_none_is_an_error_of_usage(script: str, tmp_path: Path) -> None:
+    done = check("--model", script, "--only", "nothing", folder=tmp_path)
+    assert done.returncode == 2
+    assert "'nothing' is no group (requests, recovery, odd, stream) and no case" in done.stderr
+
+
+def test_the_local_model_is_checked_where_none_is_named(tmp_path: Path) -> None:
+    done = check("--only", "write-quoted", "--only", "odd-tag", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "This is a demo model" in done.stderr
+    assert "local: score 100%, well-formed 100%" in done.stdout
