@@ -1,14 +1,16 @@
 """What `timeloom chat` prints: the answer as it is written and the tools as they run, or all events as JSON."""
 
+import os
 import sys
 from typing import Protocol
 
 import click
 import msgspec
 
+from timeloom.cli.terminal.harmless import harmless, one_line
+from timeloom.cli.terminal.questions import Question
 from timeloom.core.blocks import (
     Completion,
-    EndReason,
     ModelAnswered,
     Notes,
     Notice,
@@ -23,6 +25,8 @@ from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
 from timeloom.core.timeline import Entry
 from timeloom.runtime.ask_model import LiveDelta
+from timeloom.runtime.make_room import Compaction
+from timeloom.runtime.turn import Pause
 from timeloom.wire.block_json import encode_block
 
 
@@ -41,8 +45,16 @@ class Output(Protocol):
         """An entry that is stored."""
         ...
 
-    def end(self, reason: EndReason) -> None:
-        """The turn is over."""
+    def compaction(self, compaction: Compaction) -> None:
+        """Older parts of the conversation are summed up, or were."""
+        ...
+
+    def ask(self, question: Question) -> None:
+        """What a person has to decide before the turn can go on."""
+        ...
+
+    def end(self, reason: Pause) -> None:
+        """The turn is over, or waits for a person."""
         ...
 
 
@@ -58,7 +70,13 @@ class JsonOutput:
     def block(self, entry: Entry) -> None:
         self._print({"event": "chat.block", "id": entry.seq, "block": msgspec.Raw(encode_block(entry))})
 
-    def end(self, reason: EndReason) -> None:
+    def compaction(self, compaction: Compaction) -> None:
+        self._print({"event": "chat.compaction", **msgspec.structs.asdict(compaction)})
+
+    def ask(self, question: Question) -> None:
+        self._print({"event": "chat.approval", **msgspec.structs.asdict(question)})
+
+    def end(self, reason: Pause) -> None:
         self._print({"event": "chat.complete", "reason": reason})
 
     def _print(self, event: dict[str, object]) -> None:
@@ -67,10 +85,14 @@ class JsonOutput:
 
 
 class PlainOutput:
-    """The answer on standard output, streamed where that is a terminal; what the agent does on standard error."""
+    """The answer on standard output, streamed where that is a terminal; what the agent does on standard error.
+
+    Whatever others wrote, a control character in it reaches neither.
+    """
 
     def __init__(self) -> None:
         self._streams = sys.stdout.isatty()
+        self._dims = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._answering = False
 
     def begin(self, conversation: ConversationId) -> None:
@@ -79,7 +101,7 @@ class PlainOutput:
     def delta(self, delta: LiveDelta) -> None:
         if delta.channel == "answer" and self._streams:
             self._answering = True
-            click.echo(delta.text, nl=False)
+            click.echo(harmless(delta.text.replace("\r", ""), keep_tabs=True), nl=False)
 
     def block(self, entry: Entry) -> None:
         match entry.block:
@@ -88,21 +110,31 @@ class PlainOutput:
             case ToolCall() | Notice() | ModelAnswered() if self._answering and _takes_back(entry.block):
                 # What was shown early turned out not to be the answer.
                 self._answering = False
-                click.secho(" (withdrawn)", err=True)
+                click.echo(" (withdrawn)", err=True)
             case _:
                 pass
         for line in _lines(entry):
-            click.secho(line, err=True, dim=True)
+            plain = harmless(line)
+            click.echo(click.style(plain, dim=True) if self._dims else plain, err=True)
 
-    def end(self, reason: EndReason) -> None:
-        if reason not in ("completed", "exited"):
-            click.secho(f"the turn ended: {reason}", err=True)
+    def compaction(self, compaction: Compaction) -> None:
+        if compaction.status == "completed":
+            figures = f"{compaction.before_tokens} tokens became {compaction.after_tokens}"
+            click.echo(f"  · older parts of the conversation were summed up: {figures}", err=True)
+
+    def ask(self, question: Question) -> None:
+        pass
+
+    def end(self, reason: Pause) -> None:
+        if reason not in ("completed", "exited", "waiting"):
+            click.echo(f"the turn ended: {reason}", err=True)
 
     def _end_answer(self, entry: Entry, text: Text) -> None:
         if self._answering:
             click.echo("")
         else:
-            click.echo(f"(the answer is long: {entry.path})" if isinstance(text, BlobRef) else text)
+            shown = f"(the answer is long: {entry.path})" if isinstance(text, BlobRef) else text
+            click.echo(harmless(shown, keep_tabs=True))
         self._answering = False
 
 
@@ -113,10 +145,10 @@ def _takes_back(block: ToolCall | Notice | ModelAnswered) -> bool:
 def _lines(entry: Entry) -> list[str]:
     match entry.block:
         case Notes(text=str() as text):
-            return [f"  {text.splitlines()[0][:200]}"]
+            return [f"  {one_line(text)}"]
         case ToolCall(tool_id=tool_id, params=params):
             return [f"  → {tool_id} {params[:120] if isinstance(params, str) else ''}".rstrip()]
-        case ModelAnswered(error=error, detail=detail) if error:
+        case ModelAnswered(purpose="decision", error=error, detail=detail) if error:
             return [f"  … {error}{f': {detail[:200]}' if detail else ''}"]
         case ResultDigest(digest=digest) if digest.error:
             return [f"  ✗ {digest.error.message[:200]}"]

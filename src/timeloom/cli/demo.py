@@ -2,26 +2,29 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from timeloom.cli.demo_script import QUESTION, demo_steps
 from timeloom.cli.export import write_files
 from timeloom.cli.shared import command_body, data_dir_option
 from timeloom.cli.verify import print_verified
-from timeloom.core.blocks import Completion
+from timeloom.core.blocks import Completion, ModelCalled
 from timeloom.core.ids import ConversationId, make_conversation_id
 from timeloom.core.plans.marks import marker
+from timeloom.core.render.prompt import RENDERING, PromptView
 from timeloom.core.stream.citations import CitationRewriter
-from timeloom.core.timeline import Draft, Entry
+from timeloom.core.timeline import Draft, Entry, place
 from timeloom.core.view.plans import announced
 from timeloom.core.view.turn_index import turn_index
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
+from timeloom.runtime.prompting import request_sha256
 from timeloom.stores.sqlite import SqliteStore
 
 
@@ -49,9 +52,26 @@ async def demo(data_dir: Path) -> int:
 
 async def _write(store: Store, conversation: ConversationId, steps: Sequence[Sequence[Draft]]) -> list[Entry]:
     entries: list[Entry] = []
-    for step in steps:
+    for step in _with_hashes(steps):
         entries += await store.append(conversation, len(entries), step)
     return entries
+
+
+def _with_hashes(steps: Sequence[Sequence[Draft]]) -> Iterator[list[Draft]]:
+    """The steps, each model call with the hash of the prompt before it, so that `timeloom replay` agrees."""
+    views, prompt = Views(), PromptView()
+    for step in steps:
+        ready: list[Draft] = []
+        for draft in step:
+            block = draft.block
+            if isinstance(block, ModelCalled):
+                sha256 = request_sha256("", prompt.fingerprint(), "")
+                block = replace(block, request_sha256=sha256, rendering=RENDERING)
+            ready.append(replace(draft, block=block))
+            entry = place(ready[-1], views.tail + 1)
+            views.add(entry)
+            prompt.add(entry, views)
+        yield ready
 
 
 def _show(entries: Sequence[Entry], views: Views) -> None:

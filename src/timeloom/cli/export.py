@@ -1,14 +1,14 @@
 """`timeloom export`: conversations as JSON, on standard output or in a folder."""
 
 import sys
-from collections.abc import AsyncIterator, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
-from timeloom.cli.shared import command_body, complain, data_dir_option, existing_store
+from timeloom.cli.shared import chosen_conversations, command_body, complain, data_dir_option, existing_store
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Store
@@ -39,7 +39,7 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
         raise click.UsageError("--sources goes with --json; files are written with their sources anyway")
     failed = 0
     async with existing_store(data_dir) as store:
-        async for conversation in _chosen(store, only):
+        async for conversation in chosen_conversations(store, only):
             try:
                 if as_json:
                     await _print(store, conversation, sources=sources)
@@ -49,16 +49,6 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
                 complain(error, conversation)
                 failed += 1
     return 1 if failed else 0
-
-
-async def _chosen(store: Store, only: str | None) -> AsyncIterator[ConversationId]:
-    if only is not None:
-        yield (await store.info(ConversationId(only))).id
-        return
-    last = ConversationId("")
-    while page := await store.conversation_ids(after=last):
-        for last in page:
-            yield last
 
 
 async def _print(store: Store, conversation: ConversationId, *, sources: bool) -> None:

@@ -3,11 +3,18 @@
 import click
 
 from timeloom import __version__
+from timeloom.cli.approve import approve
 from timeloom.cli.chat import chat
 from timeloom.cli.demo import demo
+from timeloom.cli.erase import erase
 from timeloom.cli.export import export
+from timeloom.cli.fork import fork
+from timeloom.cli.inspect import inspect
 from timeloom.cli.model import model
+from timeloom.cli.replay import replay
+from timeloom.cli.settings import settings
 from timeloom.cli.verify import verify
+from timeloom.cli.worker import worker
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,5 +29,5 @@ def main() -> None:
     """
 
 
-for command in (chat, demo, export, model, verify):
+for command in (approve, chat, demo, erase, export, fork, inspect, model, replay, settings, verify, worker):
     main.add_command(command)

@@ -53,6 +53,15 @@ def data_dir_option(run: Callable[P, R]) -> Callable[P, R]:
     return _setting_option(BY_KEY["data_dir"], _data_dir, expose_value=True)(_config_option(run))
 
 
+def typed_options() -> list[str]:
+    """The settings and the file as this command was given them, for a command line that means the same."""
+    context = click.get_current_context()
+    typed: dict[str, str] = context.meta.get(_OPTIONS, {})
+    words = [word for key, value in typed.items() for word in (BY_KEY[key].about.option, value)]
+    config = context.meta.get(_CONFIG)
+    return [*words, CONFIG_OPTION, config] if config else words
+
+
 def _setting_option(
     row: Row, callback: Callable[[click.Context, click.Parameter, str], object], *, expose_value: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from timeloom.cli.options import data_dir_option
+from timeloom.cli.replay_cache import print_ledger
 from timeloom.cli.shared import chosen_conversations, command_body, complain, existing_store
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
@@ -29,6 +30,7 @@ MAX_RANGES: Final = 20
 @data_dir_option
 @click.option("--conversation", "only", metavar="ID", help="This conversation only; without it, all of them.")
 @click.option("--verify", is_flag=True, help="Check every call, and print only counts and what is wrong.")
+@click.option("--cache", is_flag=True, help="Print what was expected of the provider's cache beside what it reported.")
 @click.option("--prompt", "path", metavar="PATH", help="Print the prompt of the call ar:<turn>.react.model.<round>.")
 @click.option("--attempt", type=click.IntRange(1), help="With --prompt: this attempt; without it, the last.")
 @click.option(
@@ -43,6 +45,7 @@ async def replay(
     only: str | None,
     *,
     verify: bool,
+    cache: bool,
     path: str | None,
     attempt: int | None,
     purpose: CallPurpose | None,
@@ -50,7 +53,8 @@ async def replay(
 ) -> int:
     """Make the requests of past model calls again and compare their hashes with the recorded ones.
 
-    Lists the calls with what they used; --verify checks them all; --prompt prints one prompt exactly as it was sent.
+    Lists the calls with what they used; --verify checks them all; --prompt prints one prompt exactly as it was sent;
+    --cache prints the ledger of the provider's cache, with the bill.
     Nothing is sent to a model and nothing is changed. Exits with 1 if a request comes out otherwise than it was sent,
     or if what it is made from cannot be read.
     """
@@ -58,7 +62,11 @@ async def replay(
         raise click.UsageError("--attempt and --purpose say which call --prompt means; give that, too")
     if path is not None and verify:
         raise click.UsageError("--verify checks all calls and --prompt prints one; give one of them")
+    if cache and (verify or path is not None):
+        raise click.UsageError("--cache prints a ledger of its own; give it without --verify and --prompt")
     async with existing_store(data_dir) as store:
+        if cache:
+            return await print_ledger(store, only, as_json=as_json)
         if path is not None:
             return await _print_prompt(store, only, _Wanted(_model_path(path), attempt, purpose or "decision"), as_json)
         return await _print_calls(store, only, _Printer(verify=verify, as_json=as_json))
@@ -71,11 +79,13 @@ class _Tally(msgspec.Struct):
     same: int = 0
     differs: int = 0
     unchecked: int = 0
+    erased: int = 0
+    """Those that are unchecked because something that they showed was erased."""
     findings: int = 0
 
     @property
     def is_well(self) -> bool:
-        return self.calls == self.same and not self.findings
+        return self.calls == self.same + self.erased and not self.findings
 
     def add(self, found: ReplayedCall | Finding) -> None:
         if isinstance(found, Finding):
@@ -83,12 +93,16 @@ class _Tally(msgspec.Struct):
             return
         self.calls += 1
         setattr(self, found.verdict, getattr(self, found.verdict) + 1)
+        self.erased += found.erased
 
     def add_all(self, other: "_Tally") -> None:
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __str__(self) -> str:
+        if self.is_well and self.erased:
+            showed = f"unchecked because what they showed was erased: {self.erased}"
+            return f"model calls: {self.calls}, the same: {self.same}, {showed}"
         if self.is_well:
             return f"model calls: {self.calls}, all the same"
         parts = (f"same: {self.same}", f"differ: {self.differs}", f"unchecked: {self.unchecked}")
@@ -159,8 +173,12 @@ def _row(call: ReplayedCall) -> str:
     ended = "" if call.ended else " (no outcome)"
     return (
         f"{call.turn_id:<26} {call.round:>5} {call.attempt:>3} {call.purpose:<10} {usage.input_tokens:>8} "
-        f"{usage.cache_read_tokens:>8} {usage.output_tokens:>7} {cost:>11} {call.verdict:<9} {call.model}{ended}"
+        f"{usage.cache_read_tokens:>8} {usage.output_tokens:>7} {cost:>11} {_verdict(call):<9} {call.model}{ended}"
     )
+
+
+def _verdict(call: ReplayedCall) -> str:
+    return "erased" if call.erased else call.verdict
 
 
 class _Wanted(msgspec.Struct, frozen=True):
@@ -191,6 +209,9 @@ async def _print_prompt(store: Store, only: str | None, wanted: _Wanted, as_json
         # By hand: click takes out what looks like a colour, and a prompt is printed as it was sent.
         sys.stdout.buffer.write(shown.encode("utf-8", "surrogatepass"))
     if prompt.call.verdict == "same":
+        return 0
+    if prompt.call.erased:
+        click.echo("warning: this is not what was sent: something that it showed was erased", err=True)
         return 0
     made_from = f"; it was made from entries {_made_from(prompt.seqs)}" if prompt.seqs else ""
     click.echo(f"warning: this is not what was sent: its hash is another{made_from} [replay_differs]", err=True)

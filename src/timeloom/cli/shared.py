@@ -1,29 +1,25 @@
-"""What commands have in common: the data folder, a store in it, and errors that say what to do."""
+"""What commands have in common: a store in the data folder, and errors that say what to do."""
 
 import asyncio
 import functools
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ParamSpec
 
 import click
 
+from timeloom.cli.options import data_dir_option
+from timeloom.cli.terminal.harmless import harmless
 from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.ports.store import Store
 from timeloom.stores.sqlite import SqliteStore
 
-P = ParamSpec("P")
+__all__ = ["chosen_conversations", "command_body", "complain", "data_dir_option", "existing_store"]
 
-data_dir_option = click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("data"),
-    envvar="TIMELOOM_DATA_DIR",
-    show_default=True,
-    show_envvar=True,
-    help="Folder with the conversations.",
-)
+P = ParamSpec("P")
 
 
 def command_body(run: Callable[P, Awaitable[int]]) -> Callable[P, None]:
@@ -55,7 +51,19 @@ async def existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
         yield store
 
 
+async def chosen_conversations(store: Store, only: str | None) -> AsyncIterator[ConversationId]:
+    """That conversation, which must be there, or all of them in order."""
+    if only is not None:
+        yield (await store.info(ConversationId(only))).id
+        return
+    last = ConversationId("")
+    while page := await store.conversation_ids(after=last):
+        for last in page:
+            yield last
+
+
 def complain(error: CodedError, about: str = "") -> None:
     """Prints the error with its code, and what it is about where it does not say so itself."""
     where = f"{about}: " if about and about not in str(error) else ""
-    click.echo(f"error: {where}{error} [{error.code}]", err=True)
+    # What others wrote may stand in it: a name, a title, who holds a conversation.
+    click.echo(harmless(f"error: {where}{error} [{error.code}]"), err=True)

@@ -1,8 +1,8 @@
-"""Forking: a conversation copied up to the end of a turn into a new one, which goes on by itself from there."""
+"""Forking: a conversation copied up to some entry into a new one, which goes on by itself from there."""
 
 import asyncio
-import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -10,22 +10,35 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import ConversationStarted, ForkPoint
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId, TurnId, make_conversation_id
+from timeloom.core.ids import ConversationId, make_conversation_id
+from timeloom.core.policy.forking import cut_off
 from timeloom.core.timeline import Draft, Entry
-from timeloom.core.view.turns import TurnsView
 from timeloom.core.view.views import Views
-from timeloom.ports.clock import Clock
+from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.ids import Ids
 from timeloom.ports.store import Store
+from timeloom.runtime.fork_files import CutTurn, copy_files
 from timeloom.runtime.load_views import load_views
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True):
-    """A new conversation, where it began, and how many turns it has from there."""
+    """A new conversation, where it began, and how many turns it has from there; `cut` is whether it cut one in two."""
 
     conversation: ConversationId
     forked_from: ForkPoint
     turns: int
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forking:
+    """What forks are made with: `workspaces` has a folder of files for each conversation, `into` those of forks."""
+
+    store: Store
+    workspaces: Path
+    into: Path
+    clock: Clock
+    ids: Ids
 
 
 async def fork(
@@ -38,61 +51,69 @@ async def fork(
     hold the source.
     """
     views = await load_views(store, source)
-    last = _last_seq(views, turn)
-    entries = await store.load(source, limit=last)
-    fresh = make_conversation_id(clock.epoch_us() // 1000, ids.bits())
-    point = ForkPoint(source, last)
-    turns = _turns_until(views.turns, last)
-    await asyncio.to_thread(_copy_files, workspaces / source, workspaces / fresh, turns)
+    forking = Forking(store=store, workspaces=workspaces, into=workspaces, clock=clock, ids=ids)
+    return await copy_until(forking, source, _last_seq(views, turn), views)
+
+
+async def fork_at(store: Store, source: ConversationId, seq: int, workspaces: Path, clock: Clock, ids: Ids) -> Forked:
+    """A new conversation with all that the source has up to that entry.
+
+    In the middle of a turn, the fork ends that turn: a call without a result gets one that says it was cut off, and
+    nothing is done until somebody speaks. All else is as with `fork`; the files of that turn are as they were then,
+    as far as the timeline or the disk has them so.
+    """
+    views = await load_views(store, source)
+    forking = Forking(store=store, workspaces=workspaces, into=workspaces, clock=clock, ids=ids)
+    return await copy_until(forking, source, seq, views)
+
+
+async def copy_until(
+    forking: Forking, source: ConversationId, seq: int, views: Views, *, stays_open: bool = False
+) -> Forked:
+    """The fork at that entry; with `stays_open`, a turn that is under way there is not ended and can be gone on with.
+
+    `views` are those of the source.
+    """
+    if not 1 <= seq <= views.tail:
+        raise CodedError("entry_unknown", f"a fork is made at an entry from 1 to {views.tail}, got {seq}")
+    store = forking.store
+    # The entry behind the cut tells whether it goes through a result.
+    loaded = await store.load(source, limit=seq + 1)
+    entries, after = loaded[:seq], next(iter(loaded[seq:]), None)
+    turns = [name for name, known in views.turns.turns.items() if known.spans[0][0] <= seq]
+    last = entries[views.turns.turns[turns[-1]].spans[0][0] - 1 :] if turns else []
+    ending = cut_off(last, after)
+    fresh = make_conversation_id(forking.clock.epoch_us() // 1000, forking.ids.bits())
+    cut = CutTurn(turn_id=turns[-1], entries=tuple(last), later=views.artifacts) if ending else None
+    await copy_files(store, forking.workspaces / source, forking.into / fresh, turns, cut)
+    point, now = ForkPoint(source, seq), timestamp(forking.clock.epoch_us())
+    # In a thread: of a long conversation it takes seconds.
+    drafts = await asyncio.to_thread(_drafts, entries, point)
+    if not stays_open:
+        drafts += [Draft(turns[-1], now, block) for block in ending]
     # In one append: half of a copy would be a turn that never ended, and whoever opens it would go on with it.
-    await store.append(fresh, 0, [_header(entries[0], point), *map(_draft, entries[1:])])
-    return Forked(conversation=fresh, forked_from=point, turns=len(turns))
+    await store.append(fresh, 0, drafts)
+    return Forked(conversation=fresh, forked_from=point, turns=len(turns), cut=bool(ending) and not stays_open)
 
 
 def _last_seq(views: Views, turn: str | None) -> int:
-    """The last entry that is copied: the one before the next turn begins."""
+    """The last entry that is copied: the one before the turn after begins."""
     turns = views.turns.turns
-    ends = _ends(views)
-    if turn is None:
-        return ends[views.turns.newest] if turns and not views.progress.running else _end_before(views)
-    found = next((name for name, known in turns.items() if turn in (name, str(known.n))), None)
-    if found is None:
-        raise CodedError("entry_unknown", f"{turn[:60]!r} is no turn of it; it has {len(turns)}, numbered from 1")
-    if found == views.progress.turn_id and views.progress.running:
-        raise CodedError("turn_open", f"turn {turns[found].n} is still open; a fork ends where a turn has ended")
-    return ends[found]
+    wanted = [name for name, known in turns.items() if turn in (None, name, str(known.n))]
+    if not wanted:
+        missing = "there is no turn yet" if turn is None else f"{turn[:60]!r} is no turn of it"
+        raise CodedError("entry_unknown", f"{missing}; it has {len(turns)}, numbered from 1")
+    ended = [name for name in wanted if turns[name].ended]
+    if not ended:
+        raise CodedError("turn_open", "the turn is still open; a fork ends where a turn has ended")
+    starts = [known.spans[0][0] for known in turns.values()]
+    ends = dict(zip(turns, [*(start - 1 for start in starts[1:]), views.tail], strict=True))
+    return ends[ended[-1]]
 
 
-def _ends(views: Views) -> dict[TurnId, int]:
-    names = list(views.turns.turns)
-    starts = [known.spans[0][0] for known in views.turns.turns.values()]
-    return dict(zip(names, [*(start - 1 for start in starts[1:]), views.tail], strict=False))
-
-
-def _end_before(views: Views) -> int:
-    """The last entry before the turn that is open; without turns, the last of all."""
-    newest = views.turns.turns.get(views.turns.newest)
-    return newest.spans[0][0] - 1 if newest else views.tail
-
-
-def _turns_until(turns: TurnsView, last: int) -> list[TurnId]:
-    return [name for name, known in turns.turns.items() if known.spans[0][0] <= last]
-
-
-def _header(entry: Entry, point: ForkPoint) -> Draft:
-    block = entry.block
+def _drafts(entries: Sequence[Entry], point: ForkPoint) -> list[Draft]:
+    first, block = entries[0], entries[0].block
     assert isinstance(block, ConversationStarted)
-    return Draft(entry.turn_id, entry.ts, replace(block, parent=point.conversation_id, forked_from=point))
-
-
-def _draft(entry: Entry) -> Draft:
-    return Draft(entry.turn_id, entry.ts, entry.block, entry.original)
-
-
-def _copy_files(source: Path, target: Path, turns: Sequence[TurnId]) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target.mkdir(mode=0o700)
-    for turn in turns:
-        if (source / turn).is_dir():
-            # A link stays a link: what it leads to need not be of this conversation.
-            shutil.copytree(source / turn, target / turn, symlinks=True)
+    header = replace(block, parent=point.conversation_id, forked_from=point)
+    rest = [Draft(entry.turn_id, entry.ts, entry.block, entry.original) for entry in entries[1:]]
+    return [Draft(first.turn_id, first.ts, header), *rest]

@@ -1,0 +1,51 @@
+"""`timeloom approve`: a person's decision on what a turn waits for, after which the turn goes on."""
+
+import sys
+
+import click
+
+from timeloom.cli.chat_output import JsonOutput, PlainOutput
+from timeloom.cli.lines import Lines, tell
+from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
+from timeloom.cli.rooms import open_rooms, with_model
+from timeloom.cli.shared import command_body
+from timeloom.cli.terminal.questions import open_question
+from timeloom.config.resolve import Loaded
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+
+
+@click.command()
+@with_settings(*OPTION_KEYS)
+@click.option("--refuse", is_flag=True, help="Refuse the call instead of allowing it.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; it is recorded, and the model is told a refusal's.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one a line.")
+@click.argument("conversation")
+@click.argument("call", required=False)
+@command_body
+async def approve(
+    loaded: Loaded, conversation: str, call: str | None, reason: str, *, refuse: bool, as_json: bool
+) -> int:
+    """Decide what a turn waits for, and go on with it.
+
+    CALL is the id of the call that is decided on, so that nobody allows what they have not seen; without it, what waits
+    is shown and nothing is decided. The turn goes on as in `timeloom chat`, with the same settings.
+    """
+    settings = with_model(loaded.settings)
+    output = JsonOutput() if as_json else PlainOutput()
+    async with open_rooms(settings, create=False, holder="timeloom approve") as rooms:
+        turns = await rooms.open(ConversationId(conversation), settings.model, output)
+        question = await open_question(turns.session)
+        if question is None:
+            raise CodedError("approval_unknown", f"no call of conversation {conversation[:60]} waits for a decision")
+        if call is None:
+            output.ask(question)
+            tell(question, turns.session.conversation, typed_options())
+            return 0
+        if call != question.call_id:
+            waits = f"the one that waits is {question.call_id}, for {question.tool_id[:60]}"
+            raise CodedError("approval_unknown", f"the call {call[:60]!r} does not wait for a decision; {waits}")
+        output.begin(turns.session.conversation)
+        await turns.inbox.decide(question.call_id, not refuse, rooms.user, reason)
+        lines = Lines(rooms, output, typed_options(), asks=sys.stdin.isatty() and not as_json)
+        return 0 if await lines.run(turns, await turns.go_on()) else 1

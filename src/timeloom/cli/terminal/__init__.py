@@ -1,0 +1,1 @@
+"""The terminal: a conversation as a person sees and types it."""

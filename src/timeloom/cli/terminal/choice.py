@@ -1,0 +1,10 @@
+"""The choice between the terminal's full form and plain lines."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+
+def takes_terminal(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether both ends are a terminal that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")

@@ -1,0 +1,157 @@
+"""Markdown in blocks: a text that arrives in pieces, cut where one block ends and the next begins."""
+
+import re
+from typing import Final, Literal
+
+import msgspec
+
+MAX_LIVE_CHARS: Final = 4_000
+"""How much of a block that is still being written is shown; more makes every redraw of a long one slower."""
+
+_FENCE: Final = re.compile(r" {0,3}(?P<marks>`{3,}(?=[^`]*\Z)|~{3,})")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|\Z)")
+_ITEM: Final = re.compile(r" {0,1}(?:[-*+]|(?P<number>[0-9]{1,9})[.)])(?:[ \t]|\Z)")
+_RULE: Final = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|(?:-[ \t]*){3,})\Z")
+_INDENTED: Final = re.compile(r" {2,}|\t")
+
+Kind = Literal["none", "prose", "quote", "item", "fence"]
+
+
+class MarkdownBlock(msgspec.Struct, frozen=True):
+    """One block, or one item of a list; `gap` says whether an empty line stood before it, `number` counts the item."""
+
+    text: str
+    gap: bool = False
+    number: int | None = None
+
+
+class MarkdownBlocks:
+    """Gives out each block when it is complete; what is being written can be seen at any time."""
+
+    def __init__(self) -> None:
+        self._partial: list[str] = []
+        self._lines: list[str] = []
+        self._kind: Kind = "none"
+        self._marks = ""
+        self._number: int | None = None
+        self._gap = False
+        self._blank = False
+        self._done: list[MarkdownBlock] = []
+
+    def feed(self, text: str) -> list[MarkdownBlock]:
+        """The blocks that this text completed."""
+        *whole, rest = text.split("\n")
+        for line in whole:
+            self._take("".join((*self._partial, line)))
+            self._partial.clear()
+        if rest:
+            self._partial.append(rest)
+        return self._given()
+
+    def close(self) -> list[MarkdownBlock]:
+        """The last block, complete or not."""
+        if self._partial:
+            self._take("".join(self._partial))
+            self._partial.clear()
+        self._flush()
+        return self._given()
+
+    @property
+    def live(self) -> MarkdownBlock | None:
+        """The block that is being written; of a long one its end."""
+        lines = [*self._lines, *(["".join(self._partial)] if self._partial else [])]
+        if not lines:
+            return None
+        kept: list[str] = []
+        chars = 0
+        for line in reversed(lines):
+            chars += len(line) + 1
+            if chars > MAX_LIVE_CHARS and kept:
+                break
+            kept.append(line[-MAX_LIVE_CHARS:])
+        if self._kind == "fence" and len(kept) < len(lines):
+            kept.append(self._lines[0])
+        return MarkdownBlock("\n".join(reversed(kept)), self._gap, self._number)
+
+    def _given(self) -> list[MarkdownBlock]:
+        done, self._done = self._done, []
+        return done
+
+    def _take(self, line: str) -> None:
+        if self._marks:
+            self._lines.append(line)
+            if _closes(line, self._marks):
+                self._marks = ""
+                if self._kind == "fence":
+                    self._flush()
+            return
+        if not line.strip():
+            self._take_blank(line)
+            return
+        if self._begins(line):
+            self._begin(line)
+        else:
+            self._lines += [""] * self._blank
+            self._blank = False
+            self._lines.append(line)
+        fence = _FENCE.match(line.lstrip() if self._kind == "item" else line)
+        if fence and self._kind in ("fence", "item"):
+            self._marks = fence["marks"]
+        elif _HEADING.match(line) and self._kind == "prose":
+            self._flush()
+
+    def _take_blank(self, line: str) -> None:
+        if self._kind == "item":
+            # What follows may still belong to the item.
+            self._blank = True
+            return
+        self._flush()
+        self._blank = True
+
+    def _begins(self, line: str) -> bool:
+        """Whether a block begins with this line that is not blank."""
+        if self._kind == "none":
+            return True
+        if self._kind == "item":
+            return not _INDENTED.match(line) and (self._blank or bool(_starts(line)))
+        starts = _starts(line)
+        if self._kind == "quote":
+            return bool(starts) and starts != "quote"
+        # A rule under prose makes a heading of it.
+        return bool(starts) and not (set(line.strip()) <= {"-"} and starts != "item")
+
+    def _begin(self, line: str) -> None:
+        was, number, blank = self._kind, self._number, self._blank
+        self._flush()
+        self._gap = self._gap or blank
+        self._blank = False
+        self._kind = _starts(line) or "prose"
+        item = _ITEM.match(line) if self._kind == "item" else None
+        if item and item["number"]:
+            self._number = number + 1 if was == "item" and number is not None else int(item["number"])
+        else:
+            self._number = None
+        self._lines.append(line)
+
+    def _flush(self) -> None:
+        if self._lines:
+            self._done.append(MarkdownBlock("\n".join(self._lines), self._gap, self._number))
+        self._lines = []
+        self._kind, self._marks = "none", ""
+        self._gap, self._blank = self._blank, False
+
+
+def _starts(line: str) -> Kind | None:
+    """What begins at this line even where other text stands right before it."""
+    if _FENCE.match(line):
+        return "fence"
+    if _HEADING.match(line) or _RULE.match(line):
+        return "prose"
+    if _ITEM.match(line):
+        return "item"
+    return "quote" if line.lstrip(" ").startswith(">") else None
+
+
+def _closes(line: str, marks: str) -> bool:
+    bare = line.strip()
+    return len(bare) >= len(marks) and bare == marks[0] * len(bare)
