@@ -10,7 +10,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help test run check bench lock format docs clean setup
+.PHONY: help test run crash check bench lock format docs clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
 run: ## Write a small conversation to DATA_DIR (data/demo), export it and verify it
 	@scripts/setup run
 	$(BIN)/timeloom demo --data-dir "$(DATA_DIR)"
+
+crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make test` does 100 times), and check what is left
+	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/crash $(ARGS)
 
 check: setup ## Run ruff, pyright strict and the import contracts
 	$(BIN)/ruff check

@@ -7,6 +7,7 @@ import msgspec
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import Blobs
+from timeloom.ports.erasing import Erasing
 from timeloom.ports.journal import Journal
 from timeloom.ports.leases import Leases
 from timeloom.ports.ledger import Ledger
@@ -38,7 +39,7 @@ class Verified(msgspec.Struct, frozen=True):
     """Payloads to which no entry refers: what an append left that never came to its end. They harm nothing."""
 
 
-class Store(Journal, Leases, Reader, Blobs, Snapshots, Protocol):
+class Store(Journal, Erasing, Leases, Reader, Blobs, Snapshots, Protocol):
     """All that a runtime needs of a place to keep conversations."""
 
     @property
@@ -48,6 +49,13 @@ class Store(Journal, Leases, Reader, Blobs, Snapshots, Protocol):
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         """Ids greater than `after`, of every tenant, in order; for those who look after the place, never for users."""
+        ...
+
+    async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        """Ids greater than `after` of conversations whose newest turn has not ended, of every tenant, in order.
+
+        What that costs does not grow with the conversations that have none. It says nothing of who holds them.
+        """
         ...
 
     async def verify(self) -> Verified:

@@ -1,7 +1,7 @@
 """A batch: the drafts of one append, checked and in the form in which every store keeps them."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -14,13 +14,15 @@ from timeloom.core.blocks import (
     Followup,
     Steer,
     Titled,
+    TurnEnded,
+    TurnStarted,
     UserPrompt,
     WorkingSummary,
 )
 from timeloom.core.blocks.payloads import INLINE_BYTES, references, take_out
-from timeloom.core.ids import ConversationId, IdError, conversation_id
+from timeloom.core.ids import ConversationId, IdError, TurnId, conversation_id
 from timeloom.core.payload import BlobRef, most_bytes
-from timeloom.core.timeline import Draft, Entry, EntryError, place
+from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
 from timeloom.wire.record import encode_record
 
 TITLE_CHARS: Final = 300
@@ -113,6 +115,19 @@ def named_tenant(drafts: Sequence[Draft]) -> str:
     """The tenant of a conversation that these drafts begin; empty where they begin none."""
     first = drafts[0].block if drafts else None
     return first.tenant if isinstance(first, ConversationStarted) else ""
+
+
+def open_turn_after(before: TurnId | None, entries: Iterable[Entry]) -> TurnId | None:
+    """The turn that is open after these entries, where that one was before them: the newest, until its end."""
+    for entry in entries:
+        match entry.block:
+            case TurnStarted():
+                before = entry.turn_id
+            case TurnEnded() if entry.turn_id == before != NO_TURN:
+                before = None
+            case _:
+                pass
+    return before
 
 
 def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:

@@ -33,6 +33,8 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     reader.the_list_says_what_the_entries_say,
     reader.conversations_are_listed_by_tenant_project_and_user_newest_first,
     reader.those_who_look_after_the_place_see_every_conversation,
+    reader.a_turn_is_open_from_its_start_to_its_own_end,
+    reader.conversations_with_an_open_turn_are_known,
     reader.paging_shows_each_conversation_once_while_others_are_added,
     reader.a_list_refuses_a_cursor_that_it_did_not_give,
     reader.conversations_are_found_by_the_words_that_were_said,

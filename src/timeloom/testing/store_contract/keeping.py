@@ -4,6 +4,7 @@ import asyncio
 
 from timeloom.core.blocks import (
     Attachment,
+    TurnStarted,
     UserPrompt,
 )
 from timeloom.core.ids import ConversationId
@@ -57,6 +58,7 @@ async def a_closed_store_says_so(open_store: Open) -> None:
     await refused("store_closed", store.load(CONVERSATION))
     await refused("store_closed", store.delete(CONVERSATION))
     await refused("store_closed", store.conversations(ConversationQuery(tenant="t")))
+    await refused("store_closed", store.open_turns())
     await refused("store_closed", store.verify())
 
 
@@ -77,9 +79,11 @@ async def everything_is_there_after_opening_again(open_store: Open) -> None:
         await store.append(CONVERSATION, 0, [header(), picture, draft(UserPrompt(text="hello")), thought("x" * 40_000)])
         await store.append(ConversationId("conv_b"), 0, [header()])
         await store.delete(ConversationId("conv_b"))
+        await store.append(ConversationId("conv_c"), 0, [header(), draft(TurnStarted(n=1))])
         before = await store.load(CONVERSATION), await store.info(CONVERSATION), await store.verify()
     async with opened(open_store) as store:
         assert (await store.load(CONVERSATION), await store.info(CONVERSATION), await store.verify()) == before
+        assert await store.open_turns() == ["conv_c"]
         assert await store.read_blob("tenant", ref_of(b"\x89PNG")) == b"\x89PNG"
         found = await store.conversations(ConversationQuery(tenant="tenant", words="hel"))
         assert [info.id for info in found.conversations] == [CONVERSATION]

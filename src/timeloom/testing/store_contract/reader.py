@@ -1,14 +1,19 @@
 """Checks of the reader: loading, listing and searching."""
 
 from timeloom.core.blocks import (
+    AnyBlock,
     Completion,
     ConversationStarted,
     Followup,
+    Thinking,
     Titled,
+    TurnEnded,
+    TurnStarted,
     UserPrompt,
 )
 from timeloom.core.blocks.payloads import INLINE_BYTES
-from timeloom.core.ids import ConversationId, MessageId
+from timeloom.core.ids import ConversationId, MessageId, TurnId
+from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.reader import ConversationQuery
 from timeloom.testing.store_contract.building import CONVERSATION, Open, draft, header, opened, refused, thought
 
@@ -85,6 +90,44 @@ async def those_who_look_after_the_place_see_every_conversation(open_store: Open
         assert await store.conversation_ids() == ["conv_C", "conv_a", "conv_b", "conv_d"]
         assert await store.conversation_ids(after="conv_a", limit=1) == ["conv_b"]
         assert await store.conversation_ids(after="conv_d") == []
+
+
+async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None:
+    """Of the newest turn; what other turns say ends nothing."""
+    start, end, on = TurnStarted(n=1), TurnEnded(reason="completed"), Thinking(round=1, text="on")
+    first, second = TurnId("turn_1"), TurnId("turn_2")
+    steps: tuple[tuple[bool, tuple[tuple[TurnId, AnyBlock], ...]], ...] = (
+        (False, ((first, on),)),
+        (True, ((first, start),)),
+        (True, ((first, on), (NO_TURN, Titled(text="on")))),
+        (True, ((second, end), (NO_TURN, end))),
+        (False, ((first, on), (first, end))),
+        (False, ((first, on),)),
+        (False, ((first, start), (first, end))),
+        (True, ((first, end), (first, start))),
+        (True, ((second, start), (first, end))),
+        (False, ((second, end),)),
+    )
+    async with opened(open_store) as store:
+        (entry,) = await store.append(CONVERSATION, 0, [header()])
+        for is_open, blocks in steps:
+            drafts = [Draft(turn, entry.ts, block) for turn, block in blocks]
+            *_, entry = await store.append(CONVERSATION, entry.seq, drafts)
+            assert await store.open_turns() == [CONVERSATION] * is_open, blocks
+            assert (await store.verify()).findings == ()
+
+
+async def conversations_with_an_open_turn_are_known(open_store: Open) -> None:
+    """`open_turns` pages through all tenants in the order of the ids."""
+    async with opened(open_store) as store:
+        for name in ("conv_c", "conv_a", "conv_d", "conv_b"):
+            await store.append(ConversationId(name), 0, [header(tenant=name), draft(TurnStarted(n=1))])
+        await store.append(ConversationId("conv_d"), 2, [draft(TurnEnded(reason="stopped"))])
+        assert await store.open_turns() == ["conv_a", "conv_b", "conv_c"]
+        assert await store.open_turns(after="conv_a", limit=1) == ["conv_b"]
+        assert await store.open_turns(after="conv_c") == []
+        await store.delete(ConversationId("conv_b"))
+        assert await store.open_turns() == ["conv_a", "conv_c"]
 
 
 async def paging_shows_each_conversation_once_while_others_are_added(open_store: Open) -> None:

@@ -1,0 +1,233 @@
+"""The checker: what a journal and the outside prove of a conversation whose process was killed again and again."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from crash_scene import IRREVERSIBLE
+from life import record_sha256
+from outside import Asked, Began, Born, Did, Line, Rested, Stored
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    ApprovalDecided,
+    Completion,
+    Followup,
+    Gate,
+    ModelAnswered,
+    ModelCalled,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views, fold
+
+B = TypeVar("B", bound=AnyBlock)
+
+Result = ResultContent | ResultDigest | ResultStatus
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a conversation: its journal, what `verify` and `replay` say of it, and what stands outside."""
+
+    entries: Sequence[Entry]
+    lines: Sequence[Line]
+    findings: Sequence[str] = ()
+    open_turns: Sequence[str] = ()
+    files: Mapping[str, str] = {}
+
+
+def problems(evidence: Evidence, undisturbed: Evidence) -> list[str]:
+    """What is wrong with a conversation that was killed, held against the same one that was not."""
+    return [
+        *evidence.findings,
+        *_lost(evidence),
+        *_turns(evidence),
+        *_rests(evidence),
+        *_runs(evidence),
+        *_leave(evidence),
+        *_receipts(evidence),
+        *_effects(evidence, undisturbed),
+        *_requests(evidence),
+        *_differences(evidence, undisturbed),
+    ]
+
+
+def _lost(evidence: Evidence) -> Iterator[str]:
+    """No acknowledged entry is lost or another one."""
+    known = {entry.seq: record_sha256(entry) for entry in evidence.entries}
+    for line, tail in _with_tails(evidence.lines):
+        match line:
+            case Stored(seq=seq, sha256=sha256) if known.get(seq) != sha256:
+                yield f"entry {seq} was acknowledged, and the journal has it not or has another"
+            case Born(tail=found) if found < tail:
+                yield f"a life found {found} entries, and {tail} had been acknowledged"
+            case _:
+                pass
+
+
+def _turns(evidence: Evidence) -> Iterator[str]:
+    """Every turn has ended, once, and the list of open turns says so."""
+    started = [entry.turn_id for entry in evidence.entries if isinstance(entry.block, TurnStarted)]
+    ended = [entry.turn_id for entry in evidence.entries if isinstance(entry.block, TurnEnded)]
+    if started != ended:
+        yield f"the turns {started} were begun and {ended} were ended"
+    if evidence.open_turns:
+        yield f"open turns are listed: {list(evidence.open_turns)}"
+
+
+def _rests(evidence: Evidence) -> Iterator[str]:
+    """A life that ended by itself left nothing open, or a question that is on the timeline."""
+    for line, tail in _with_tails(evidence.lines):
+        if isinstance(line, Rested):
+            progress = fold(evidence.entries[:tail], Views()).progress
+            waits = progress.running and progress.open_call is not None and progress.open_call.is_asked
+            if progress.running if line.done else not waits:
+                yield f"a life rested at {tail} ({line}) with a turn that neither has ended nor waits for a person"
+    if not evidence.lines or evidence.lines[-1] != Rested(done=True):
+        yield "the last life did not come to its end"
+
+
+def _runs(evidence: Evidence) -> Iterator[str]:
+    """A tool runs with its intent stored, never after its receipt, once in a life, and with leave where it needs it."""
+    intents = _places([(seq, block.tool_call_id) for seq, block in _blocks(evidence, ToolCall)])
+    receipts = _places([(seq, block.tool_call_id) for seq, block in _results(evidence)])
+    begun: set[str] = set()
+    for line, tail in _with_tails(evidence.lines):
+        if isinstance(line, Born):
+            begun.clear()
+        if not isinstance(line, Began):
+            continue
+        if intents.get(line.call, tail + 1) > tail:
+            yield f"{line.tool} ran as {line.call} before that was on the timeline"
+        if receipts.get(line.call, tail + 1) <= tail:
+            yield f"{line.tool} ran as {line.call} after it had its receipt"
+        if line.call in begun:
+            yield f"{line.tool} ran twice in one life as {line.call}"
+        begun.add(line.call)
+
+
+def _leave(evidence: Evidence) -> Iterator[str]:
+    """What cannot be undone runs after a person has approved it and that was let through."""
+    decisions = [(seq, one.tool_call_id) for seq, one in _blocks(evidence, ApprovalDecided) if one.approved]
+    gates = [(seq, one.tool_call_id) for seq, one in _blocks(evidence, Gate) if one.verdict == "allow"]
+    approved, allowed = _places(decisions), _places(gates)
+    for line, tail in _with_tails(evidence.lines):
+        if not isinstance(line, Began) or line.tool not in IRREVERSIBLE:
+            continue
+        if max(approved.get(line.call, tail + 1), allowed.get(line.call, tail + 1)) > tail:
+            yield f"{line.tool} ran as {line.call} without leave"
+
+
+def _receipts(evidence: Evidence) -> Iterator[str]:
+    """Every call has one receipt: results that were stored together."""
+    for _, call in _blocks(evidence, ToolCall):
+        times = {evidence.entries[seq - 1].ts for seq, block in _results(evidence) if _belongs(block, call)}
+        if len(times) != 1:
+            yield f"{call.tool_id} has {len(times)} receipts as {call.tool_call_id}"
+
+
+def _effects(evidence: Evidence, undisturbed: Evidence) -> Iterator[str]:
+    """What cannot be undone was done as often as without a kill, by one call each; all else at least once."""
+    for (tool, call), times in Counter((line.tool, line.call) for line in _done(evidence)).items():
+        if times > 1 and tool in IRREVERSIBLE:
+            yield f"{tool} had its effect {times} times as {call}"
+    found, expected = (Counter((line.tool, line.what) for line in _done(one)) for one in (evidence, undisturbed))
+    for tool, what in found.keys() | expected.keys():
+        times, should = found[tool, what], expected[tool, what]
+        if bool(times) != bool(should) or (tool in IRREVERSIBLE and times != should):
+            yield f"{tool} of {what} was done {times} times, and {should} times without a kill"
+
+
+def _requests(evidence: Evidence) -> Iterator[str]:
+    """Every request that a model got is on the timeline, each attempt of a round with its number."""
+    calls = [seq for seq, block in _blocks(evidence, ModelCalled) if block.purpose == "decision"]
+    asked = 0
+    for line, tail in _with_tails(evidence.lines):
+        if isinstance(line, Asked):
+            asked += 1
+            if asked > sum(seq <= tail for seq in calls):
+                yield f"request {asked} was sent at {tail} before it was on the timeline"
+    attempt = 0
+    for entry in evidence.entries:
+        match entry.block:
+            case RoundStarted():
+                attempt = 0
+            case ModelCalled(purpose="decision", attempt=number):
+                attempt += 1
+                if number != attempt:
+                    yield f"entry {entry.seq} is attempt {attempt} of its round and says {number}"
+            case _:
+                pass
+
+
+def _differences(evidence: Evidence, undisturbed: Evidence) -> Iterator[str]:
+    """What was said, decided and answered, and the files, are the same as without a kill."""
+    for what, found, expected in (
+        ("answers", _answers(evidence), _answers(undisturbed)),
+        ("ends", _ends(evidence), _ends(undisturbed)),
+        ("words of the user", _words(evidence), _words(undisturbed)),
+        ("replies of the model", _replies(evidence), _replies(undisturbed)),
+        ("calls", _called(evidence), _called(undisturbed)),
+        ("files", evidence.files, undisturbed.files),
+    ):
+        if found != expected:
+            yield f"the {what} are {found}, and without a kill {expected}"
+
+
+def _answers(evidence: Evidence) -> list[object]:
+    return [block.text for _, block in _blocks(evidence, Completion)]
+
+
+def _ends(evidence: Evidence) -> list[str]:
+    return [block.reason for _, block in _blocks(evidence, TurnEnded)]
+
+
+def _words(evidence: Evidence) -> list[object]:
+    said = [*_blocks(evidence, UserPrompt), *_blocks(evidence, Followup)]
+    return [block.text for _, block in said]
+
+
+def _replies(evidence: Evidence) -> list[object]:
+    return [block.text for _, block in _blocks(evidence, ModelAnswered) if not block.error]
+
+
+def _called(evidence: Evidence) -> list[tuple[str, object]]:
+    return [(block.tool_id, block.params) for _, block in _blocks(evidence, ToolCall)]
+
+
+def _with_tails(lines: Sequence[Line]) -> Iterator[tuple[Line, int]]:
+    """Each line with the tail that the journal was known to have reached before it."""
+    tail = 0
+    for line in lines:
+        yield line, tail
+        if isinstance(line, Born | Stored):
+            tail = max(tail, line.tail if isinstance(line, Born) else line.seq)
+
+
+def _blocks(evidence: Evidence, kind: type[B]) -> list[tuple[int, B]]:
+    return [(entry.seq, entry.block) for entry in evidence.entries if isinstance(entry.block, kind)]
+
+
+def _results(evidence: Evidence) -> list[tuple[int, Result]]:
+    return [(entry.seq, entry.block) for entry in evidence.entries if isinstance(entry.block, Result)]
+
+
+def _belongs(result: Result, call: ToolCall) -> bool:
+    return result.tool_call_id == call.tool_call_id
+
+
+def _done(evidence: Evidence) -> Iterator[Did]:
+    return (line for line in evidence.lines if isinstance(line, Did))
+
+
+def _places(found: Sequence[tuple[int, str | None]]) -> dict[str, int]:
+    """Where each call is first spoken of."""
+    return {call: seq for seq, call in reversed(found) if call}

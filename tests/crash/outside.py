@@ -1,0 +1,100 @@
+"""The outside: a file beside the data folder in which a process puts down what it does, before it can be killed."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+
+class Born(msgspec.Struct, frozen=True, tag=True):
+    """A life opened the folder, and its conversation ended there."""
+
+    tail: int
+
+
+class Stored(msgspec.Struct, frozen=True, tag=True):
+    """An append was acknowledged: an entry and the hash of its record."""
+
+    seq: int
+    sha256: str
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """A model got a request for a decision."""
+
+
+class Began(msgspec.Struct, frozen=True, tag=True):
+    """A tool was called."""
+
+    tool: str
+    call: str
+
+
+class Did(msgspec.Struct, frozen=True, tag=True):
+    """A tool had its effect in the world."""
+
+    tool: str
+    call: str
+    what: str
+
+
+class Passed(msgspec.Struct, frozen=True, tag=True):
+    """A step boundary was reached: the number of the round, and a name that is the same when it is reached again."""
+
+    place: str
+
+
+class Rested(msgspec.Struct, frozen=True, tag=True):
+    """A life ended by itself and says whether all turns have ended."""
+
+    done: bool
+
+
+Line = Born | Stored | Asked | Began | Did | Passed | Rested
+
+_DECODER = msgspec.json.Decoder(Line)
+
+
+class Outside:
+    """Writes lines that survive whoever writes them, and ends the process at the boundary where it is to die."""
+
+    def __init__(self, path: Path, kill_at: int | None = None, kill_at_new: str = "") -> None:
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        known = [line.place for line in read_lines(path) if isinstance(line, Passed)]
+        self._passed = len(known)
+        self._known = set(known)
+        self._kill_at = kill_at
+        self._kill_at_new = kill_at_new
+        self.rounds = 0
+        """Rounds that the conversation has begun."""
+
+    def put(self, line: Line) -> None:
+        """Writes the line, whole and to the disk."""
+        os.write(self._file, msgspec.json.encode(line) + b"\n")
+        os.fdatasync(self._file)
+
+    def lines(self) -> list[Line]:
+        """All that was ever put down."""
+        return list(read_lines(self._path))
+
+    def boundary(self, place: str) -> None:
+        """Notes that the boundary is reached, and dies where that was wanted."""
+        place = f"{self.rounds} {place}"
+        is_new = place not in self._known
+        self._known.add(place)
+        self._passed += 1
+        os.write(self._file, msgspec.json.encode(Passed(place)) + b"\n")
+        is_wanted = is_new and self._kill_at_new and re.search(self._kill_at_new, place)
+        if is_wanted or self._passed == self._kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of the file; the last one may be torn."""
+    for line in path.read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            yield _DECODER.decode(line)
