@@ -291,3 +291,11 @@ def test_what_was_decided_once_stays_decided() -> None:
     assert next_step(after(*begun, yes, no), decided(CALL), LIMITS) == RunCall()
     dropped = next_step(after(*begun, no, yes), decided(CALL), LIMITS)
     assert dropped == DropCall("call_not_approved", "the call was not run: refused by ben")
+
+
+def test_a_request_that_crashes_cut_off_again_and_again_ends_the_turn() -> None:
+    limits = Limits(lost=3)
+    called = asked()[1:]
+    assert isinstance(next_step(after(RoundStarted(round=1), *called * 3), None, limits), AskModel)
+    end = next_step(after(RoundStarted(round=1), *called * 4), None, limits)
+    assert end == EndTurn("runtime_error", "the program stopped 4 times while the model was asked")

@@ -32,6 +32,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How many answers in a row may be impossible to carry out and still be asked again."""
     failures: int = 4
     """How many requests in a row may fail and still be sent again."""
+    lost: int = 20
+    """How often a request of a round may be cut off by a crash and still be sent again; each may have been paid for."""
     finalize_rounds: int = 2
     """Rounds that are left after the user changed course."""
 
@@ -132,6 +134,10 @@ def _going_on(progress: ProgressView, reply: Reply | None, limits: Limits) -> St
             return _ask(progress, limits) if progress.round else StartRound(1)
         case "asked":
             # A request without an outcome: whoever sent it is gone, and so is the answer.
+            if progress.lost >= limits.lost:
+                return EndTurn(
+                    "runtime_error", f"the program stopped {progress.lost + 1} times while the model was asked"
+                )
             return _ask(progress, limits)
         case "failed":
             return _after_failure(progress, limits)

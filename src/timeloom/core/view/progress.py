@@ -73,6 +73,8 @@ class ProgressView(msgspec.Struct):
     """Requests sent in this round."""
     failures: int = 0
     """Requests that failed in a row."""
+    lost: int = 0
+    """Requests of this round in a row of which nobody knows the outcome."""
     told: bool = False
     """Whether the model was told, after its answer, that it cannot be carried out."""
     refusals: int = 0
@@ -122,6 +124,7 @@ class ProgressView(msgspec.Struct):
             case RoundStarted(round=number):
                 self._begin_round(number)
             case ModelCalled(purpose="decision"):
+                self.lost = self.lost + 1 if self.asked == "asked" else 0
                 self.asked, self.told, self.unseen = "asked", False, []
                 self.attempts += 1
                 self.model_call = None
@@ -191,7 +194,7 @@ class ProgressView(msgspec.Struct):
     def _begin_round(self, number: int) -> None:
         self.round, self.asked, self.answer_seq = number, "no", 0
         self.error = self.detail = ""
-        self.attempts, self.told = 0, False
+        self.attempts, self.lost, self.told = 0, 0, False
         self.calls, self.open_call, self.acted = [], None, 0
         self.model_call = None
 
