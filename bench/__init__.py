@@ -1,1 +1,1 @@
-"""Benchmarks of the core and the embedded store, with LangGraph's checkpointer doing the same work beside them."""
+"""Benchmarks of the core, the embedded store and the loop, with other runtimes doing the same work beside them."""

@@ -1,4 +1,4 @@
-"""Runs the benchmarks: `python -m bench [--data FOLDER] [--quick] [--json FILE]`."""
+"""Runs the benchmarks: `python -m bench [--data FOLDER] [--quick] [--only SUBJECT] [--json FILE]`."""
 
 import argparse
 import sys
@@ -10,11 +10,16 @@ import msgspec
 
 from bench import peer, synthetic, trace_files
 from bench.appends import measure_concurrent, measure_dialogues, measure_long, measure_traces
+from bench.context.measure import measure_context
+from bench.deltas import measure_deltas
 from bench.folds import measure_folds
 from bench.imports import measure_imports
 from bench.loads import measure_loads
+from bench.local_model import measure_local_model
 from bench.parsers import measure_parsers
+from bench.peers import measure_peers
 from bench.report import Section, as_text, bars_table, make_report
+from bench.rounds import measure_rounds
 from bench.settings import FULL, QUICK, TINY, Run
 from bench.traces import Trace
 
@@ -29,6 +34,11 @@ MEASURES: Final[dict[str, Callable[[Run], Section]]] = {
     "folds": measure_folds,
     "parsers": measure_parsers,
     "imports": measure_imports,
+    "local_model": measure_local_model,
+    "rounds": measure_rounds,
+    "deltas": measure_deltas,
+    "peers": measure_peers,
+    "context": measure_context,
 }
 
 
@@ -43,7 +53,7 @@ def main() -> None:
         sessions=tuple(sessions),
         dialogues=tuple(dialogues),
         work=options.work,
-        peer=None if options.alone else _peer(),
+        peer=None if options.alone or (options.offline and not peer.is_ready()) else _peer(),
     )
     sections: list[Section] = []
     for name in options.only or MEASURES:
@@ -62,18 +72,20 @@ class _Options(argparse.Namespace):
     quick: bool
     tiny: bool
     alone: bool
+    offline: bool
     only: list[str]
     json: Path
     work: Path
 
 
 def _options() -> _Options:
-    parser = argparse.ArgumentParser(prog="bench", description="timeloom's benchmarks, beside LangGraph's checkpointer")
+    parser = argparse.ArgumentParser(prog="bench", description="timeloom's benchmarks, beside other runtimes")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="recorded sessions; without it invented ones")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="smaller sizes, less than a minute")
+    size.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
     size.add_argument("--tiny", action="store_true", help="only to see that everything still runs")
-    parser.add_argument("--alone", action="store_true", help="leave LangGraph out, and with it its environment")
+    parser.add_argument("--alone", action="store_true", help="leave other runtimes out, and their environment")
+    parser.add_argument("--offline", action="store_true", help="fetch nothing: other runtimes only if they are there")
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=[], help="only these subjects")
     parser.add_argument("--json", type=Path, default=RESULTS / "bench.json", metavar="FILE", help="where JSON goes")
     parser.add_argument("--work", type=Path, default=RESULTS, metavar="FOLDER", help="the disk that is measured")
@@ -106,7 +118,7 @@ def _peer() -> Path | None:
     try:
         return peer.prepare()
     except (peer.PeerError, OSError) as error:
-        print(f"LangGraph is left out: its environment could not be made ({error})\n", file=sys.stderr)
+        print(f"Other runtimes are left out: their environment could not be made ({error})\n", file=sys.stderr)
         return None
 
 

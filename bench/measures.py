@@ -61,6 +61,16 @@ def written_bytes() -> int:
     return int(dict(line.split(": ") for line in lines)["wchar"])
 
 
+def peak_bytes() -> int:
+    """The most memory that this process has had; 0 where the system does not say."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    # Not from `getrusage`, which counts what the parent had before it started this process.
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
 def disk_bytes(folder: Path) -> int:
     """What the files of a folder take on disk: their size, or their blocks where those are more."""
     found = [path.lstat() for path in folder.rglob("*") if path.is_file()]

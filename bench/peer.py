@@ -9,12 +9,15 @@ from typing import Final, Literal
 
 import msgspec
 
+from bench.loop_side import Job, Looped
 from bench.traces import Trace
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements-bench.lock"
 ENVIRONMENT: Final = ROOT / ".venv-bench"
+STAMP: Final = ENVIRONMENT / ".locked"
 PROGRAM: Final = Path(__file__).with_name("langgraph_side.py")
+LOOPS: Final = Path(__file__).with_name("peer_sides.py")
 
 
 Mode = Literal["graph", "put", "delta"]
@@ -44,14 +47,20 @@ class Loaded(msgspec.Struct, frozen=True):
 def prepare() -> Path:
     """The Python of the environment, which is made from the lock where it is not there or the lock has changed."""
     python = ENVIRONMENT / "bin" / "python"
-    stamp = ENVIRONMENT / ".locked"
-    wanted = hashlib.sha256(LOCK.read_bytes()).hexdigest()
-    if stamp.is_file() and stamp.read_text(encoding="ascii") == wanted:
-        return python
-    _run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
-    _run([str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)])
-    stamp.write_text(wanted, encoding="ascii")
+    if not is_ready():
+        run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
+        run([str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(LOCK)])
+        STAMP.write_text(_locked(), encoding="ascii")
     return python
+
+
+def is_ready() -> bool:
+    """Whether the environment is there as the lock has it, so that preparing it needs no network."""
+    return STAMP.is_file() and STAMP.read_text(encoding="ascii") == _locked()
+
+
+def _locked() -> str:
+    return hashlib.sha256(LOCK.read_bytes()).hexdigest()
 
 
 def replay(python: Path, folder: Path, traces: list[Trace], mode: Mode) -> Replayed:
@@ -66,12 +75,20 @@ def load(python: Path, folder: Path, trace: Trace, repeats: int) -> Loaded:
     return msgspec.json.decode(_job(python, job), type=Loaded)
 
 
+def loop(python: Path, job: Job) -> Looped:
+    """Runs a loop of rounds against an endpoint."""
+    # Libraries that warn about their own future say nothing of the measurement.
+    command = [str(python), "-I", "-W", "ignore", str(LOOPS)]
+    return msgspec.json.decode(run(command, msgspec.json.encode(job)), type=Looped)
+
+
 def _job(python: Path, job: Mapping[str, object]) -> bytes:
-    return _run([str(python), "-I", str(PROGRAM)], msgspec.json.encode(job))
+    return run([str(python), "-I", str(PROGRAM)], msgspec.json.encode(job))
 
 
-def _run(command: list[str], given: bytes = b"") -> bytes:
-    done = subprocess.run(command, input=given, capture_output=True, check=False)
+def run(command: list[str], given: bytes = b"", cwd: Path | None = None) -> bytes:
+    """What the program printed, given this on its standard input."""
+    done = subprocess.run(command, input=given, capture_output=True, check=False, cwd=cwd)
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise PeerError(f"{Path(command[0]).name} ended with {done.returncode}: {last[0]}")

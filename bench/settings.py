@@ -30,6 +30,19 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     imports: int
     synthetic_steps: int
+    round_blocks: tuple[int, ...]
+    round_turns: int
+    round_count: int
+    """Rounds of a turn that count."""
+
+    loop_turns: int
+    loop_rounds: int
+    loop_runs: int
+    deltas_apart: tuple[int, int]
+    """Deltas of the short and of the long stream whose difference counts, where each is read by itself."""
+
+    deltas_together: tuple[int, int]
+    delta_repeats: int
 
 
 FULL: Final = Sizes(
@@ -48,6 +61,15 @@ FULL: Final = Sizes(
     repeats=5,
     imports=11,
     synthetic_steps=370,
+    round_blocks=(100, 1_000, 10_000, 100_000),
+    round_turns=7,
+    round_count=20,
+    loop_turns=10,
+    loop_rounds=20,
+    loop_runs=3,
+    deltas_apart=(100, 600),
+    deltas_together=(200, 4_000),
+    delta_repeats=5,
 )
 
 QUICK: Final = Sizes(
@@ -66,6 +88,15 @@ QUICK: Final = Sizes(
     repeats=3,
     imports=3,
     synthetic_steps=200,
+    round_blocks=(100, 10_000),
+    round_turns=3,
+    round_count=10,
+    loop_turns=4,
+    loop_rounds=10,
+    loop_runs=1,
+    deltas_apart=(50, 250),
+    deltas_together=(100, 1_000),
+    delta_repeats=2,
 )
 
 TINY: Final = Sizes(
@@ -84,6 +115,15 @@ TINY: Final = Sizes(
     repeats=1,
     imports=1,
     synthetic_steps=20,
+    round_blocks=(20, 200),
+    round_turns=1,
+    round_count=2,
+    loop_turns=2,
+    loop_rounds=3,
+    loop_runs=1,
+    deltas_apart=(10, 20),
+    deltas_together=(10, 20),
+    delta_repeats=1,
 )
 """Measures nothing worth reading: it shows that the benchmarks still run."""
 
@@ -98,4 +138,4 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Where stores are written and removed again."""
 
     peer: Path | None
-    """The Python of the benchmark-only environment; None leaves LangGraph out."""
+    """The Python of the benchmark-only environment; None leaves the other runtimes out."""

@@ -1,4 +1,4 @@
-"""The benchmarks still run: smallest sizes, without LangGraph and without a network."""
+"""The benchmarks still run: smallest sizes, no network, and other runtimes only where they are installed already."""
 
 import gzip
 import json
@@ -40,10 +40,10 @@ class Report(msgspec.Struct):
     tables: list[Table]
 
 
-def run_bench(folder: Path, *options: str) -> tuple[str, list[Table]]:
+def run_bench(folder: Path, *options: str, others: str = "--alone") -> tuple[str, list[Table]]:
     """What the benchmarks printed, and the tables that they wrote."""
     result = folder / "bench.json"
-    command = [sys.executable, "-m", "bench", "--tiny", "--alone", "--json", str(result), "--work", str(folder)]
+    command = [sys.executable, "-m", "bench", "--tiny", others, "--json", str(result), "--work", str(folder)]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout, msgspec.json.decode(result.read_bytes(), type=Report).tables
@@ -52,9 +52,17 @@ def run_bench(folder: Path, *options: str) -> tuple[str, list[Table]]:
 def test_every_benchmark_runs_on_invented_data_and_says_so(tmp_path: Path) -> None:
     printed, tables = run_bench(tmp_path)
     assert "SYNTHETIC (no --data FOLDER" in printed
+    assert "left out of this run: LangGraph" in printed
     assert [table.title for table in tables if not table.rows] == []
-    assert len(tables) == 9
+    assert len(tables) == 19
     assert list(tmp_path.iterdir()) == [tmp_path / "bench.json"]
+
+
+def test_the_loop_runs_on_every_runtime_that_is_installed(tmp_path: Path) -> None:
+    printed, (times, _) = run_bench(tmp_path, "--only", "peers", others="--offline")
+    left_out = printed.count("left out of this run")
+    assert (len(times.rows), left_out) in ((8, 0), (2, 5))
+    assert "because it failed" not in printed
 
 
 def test_recorded_sessions_are_replayed(tmp_path: Path) -> None:

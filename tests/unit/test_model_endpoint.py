@@ -134,6 +134,70 @@ def test_usage_comes_only_to_those_who_ask_for_it_where_that_is_the_custom() -> 
     run(test)
 
 
+CALLING = """
+- reply: |
+    <channel:thinking>Look.</channel:thinking>
+    <channel:ReactDecisionOutV2>{"action": "call_tool", "notes": "I look.",
+    "tool_call": {"tool_id": "web.search", "params": {"q": "rain"}}}</channel:ReactDecisionOutV2>
+- reply: |
+    <channel:ReactDecisionOutV2>{"action": "complete", "final_answer": "It rains."}</channel:ReactDecisionOutV2>
+- {reply: "<channel:ReactDecisionOutV2>{", error: cut}
+"""
+
+
+async def offered(url: str, path: str, number: int, name: str, *, stream: bool) -> str:
+    """What a client gets that offers one tool of this name."""
+    tool = {"name": name, "type": "function", "function": {"name": name}}
+    body = {"model": "m", "messages": messages(number), "tools": [tool], "stream": stream}
+    async with httpx2.AsyncClient(base_url=url) as client:
+        return (await client.post(path, json=body)).text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_client_that_offers_tools_gets_calls_of_them_and_answers(path: str, *, stream: bool) -> None:
+    async def body() -> None:
+        async with served(ScriptedModel.from_text(CALLING)) as url:
+            called = await offered(url, path, 0, "web_search", stream=stream)
+            answered = await offered(url, path, 1, "web_search", stream=stream)
+            other = await offered(url, path, 0, "another", stream=stream)
+        assert "I look." in called
+        assert "call_0_1" in called
+        assert ('"tool_use"' if path == "/v1/messages" else '"tool_calls"') in called
+        assert "channel:" not in called + answered
+        assert "It rains." in answered
+        assert "web.search" in other
+
+    asyncio.run(body())
+
+
+def test_calls_are_written_as_each_service_writes_them() -> None:
+    async def body() -> None:
+        async with served(ScriptedModel.from_text(CALLING)) as url:
+            openai = msgspec.json.decode(await offered(url, PATHS[1], 0, "web_search", stream=False))
+            anthropic = msgspec.json.decode(await offered(url, PATHS[0], 0, "web_search", stream=False))
+        (choice,) = openai["choices"]
+        function = {"name": "web_search", "arguments": '{"q": "rain"}'}
+        assert choice["message"]["tool_calls"] == [{"id": "call_0_1", "type": "function", "function": function}]
+        assert choice["finish_reason"] == "tool_calls"
+        use = {"type": "tool_use", "id": "call_0_1", "name": "web_search", "input": {"q": "rain"}}
+        assert anthropic["content"] == [{"type": "text", "text": "I look."}, use]
+        assert anthropic["stop_reason"] == "tool_use"
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_cut_is_one_for_clients_that_offer_tools_too(path: str, *, stream: bool) -> None:
+    async def body() -> None:
+        async with served(ScriptedModel.from_text(CALLING)) as url:
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await offered(url, path, 2, "web_search", stream=stream)
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "body", [b"", b"[", b"{}", b'{"model":"m","messages":[{"role":"user","content":5}]}', b"[" * 100_000]

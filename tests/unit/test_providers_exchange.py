@@ -57,12 +57,13 @@ def test_a_refusal_that_breaks_off_is_a_refusal() -> None:
     assert result.error.kind == "rate_limited"
 
 
-def test_a_cut_reply_was_paid_for_all_the_same() -> None:
+@pytest.mark.parametrize(("name", "cost"), [("claude-sonnet-4-5", 3_000_000), ("nobody-knows", 0)])
+def test_a_cut_reply_was_paid_for_all_the_same(name: str, cost: int) -> None:
     start = b'data: {"type":"message_start","message":{"usage":{"input_tokens":1000}}}\n\n'
 
     async def ask() -> Outcome:
         async with fake_service(Answer(parts=(start,), ending="cut")) as service:
-            model = AnthropicModel("claude-sonnet-4-5", ModelSettings(base_url=f"{service.url}/v1/"))
+            model = AnthropicModel(name, ModelSettings(base_url=f"{service.url}/v1/"))
             try:
                 return await outcome(model)
             finally:
@@ -70,7 +71,8 @@ def test_a_cut_reply_was_paid_for_all_the_same() -> None:
 
     error = asyncio.run(ask()).error
     assert error is not None
-    assert (error.kind, error.usage.input_tokens, error.usage.cost_nano_usd) == ("cut", 1000, 3_000_000)
+    assert (error.kind, error.usage.input_tokens, error.usage.cost_nano_usd) == ("cut", 1000, cost)
+    assert error.priced == bool(cost)
 
 
 def test_the_key_goes_with_the_request_and_is_not_shown() -> None:

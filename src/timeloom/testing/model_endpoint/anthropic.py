@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import ErrorKind, StopReason
-from timeloom.testing.model_endpoint.dialect import Asked, Written, text_of
+from timeloom.testing.model_endpoint.dialect import Asked, ToolUse, Written, text_of
 
 REFUSALS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
     "overloaded": (529, "overloaded_error", "Overloaded"),
@@ -25,11 +25,16 @@ class _Message(msgspec.Struct, frozen=True):
     content: object
 
 
+class _Tool(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class _Request(msgspec.Struct, frozen=True):
     model: str
     messages: list[_Message]
     stream: bool = False
     system: object = ""
+    tools: list[_Tool] | None = None
 
 
 class AnthropicDialect:
@@ -46,6 +51,7 @@ class AnthropicDialect:
             opening=users[0] if users else "",
             text=text_of(request.system) + "".join(users),
             replies=sum(message.role == "assistant" for message in request.messages),
+            tools=frozenset(tool.name for tool in request.tools or ()),
         )
 
     def opening(self, model: str, usage: Usage) -> bytes:
@@ -65,10 +71,23 @@ class AnthropicDialect:
             {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": piece}},
         )
 
-    def closing(self, written: Written) -> bytes:
-        delta = {"stop_reason": STOP_REASONS.get(written.stop_reason, written.stop_reason), "stop_sequence": None}
+    def tool_use(self, index: int, used: ToolUse) -> bytes:
+        # The block before ends first, and the closing ends the last one.
         frames = (
-            {"type": "content_block_stop", "index": 0},
+            {"type": "content_block_stop", "index": index},
+            {"type": "content_block_start", "index": index + 1, "content_block": _part(used, msgspec.Raw(b"{}"))},
+            {
+                "type": "content_block_delta",
+                "index": index + 1,
+                "delta": {"type": "input_json_delta", "partial_json": used.params},
+            },
+        )
+        return b"".join(map(_frame, frames))
+
+    def closing(self, written: Written) -> bytes:
+        delta = {"stop_reason": _stop_reason(written), "stop_sequence": None}
+        frames = (
+            {"type": "content_block_stop", "index": len(written.tool_uses)},
             {"type": "message_delta", "delta": delta, "usage": _counts(written.usage)},
             {"type": "message_stop"},
         )
@@ -86,16 +105,26 @@ class AnthropicDialect:
         return _frame({"type": "error", "error": {"type": name, "message": message}})
 
     def _message(self, written: Written) -> dict[str, object]:
+        text = [{"type": "text", "text": written.text}] if written.text or not written.tool_uses else []
+        uses = [_part(used, msgspec.Raw(used.params.encode())) for used in written.tool_uses]
         return {
             "id": "msg_script",
             "type": "message",
             "role": "assistant",
             "model": written.model,
-            "content": [{"type": "text", "text": written.text}],
-            "stop_reason": STOP_REASONS.get(written.stop_reason, written.stop_reason),
+            "content": [*text, *uses],
+            "stop_reason": _stop_reason(written),
             "stop_sequence": None,
             "usage": _counts(written.usage),
         }
+
+
+def _part(used: ToolUse, params: msgspec.Raw) -> dict[str, object]:
+    return {"type": "tool_use", "id": used.id, "name": used.name, "input": params}
+
+
+def _stop_reason(written: Written) -> str:
+    return "tool_use" if written.tool_uses else STOP_REASONS.get(written.stop_reason, written.stop_reason)
 
 
 def _counts(usage: Usage) -> dict[str, int]:

@@ -27,6 +27,7 @@ from timeloom.providers.exchange import CALL_NUMBER_HEADER, PURPOSE_HEADER
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
 from timeloom.testing.model_endpoint.dialect import Asked, Dialect, Written
 from timeloom.testing.model_endpoint.openai import OpenAIDialect
+from timeloom.testing.model_endpoint.tool_uses import as_services_write
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
@@ -99,7 +100,7 @@ class _Answer(Response):
                 if error.kind != "cut":
                     return await _refused(self._dialect, error)(scope, receive, send)
                 return await _start(send, self._asked.stream)
-            play = self._streamed if self._asked.stream else self._collected
+            play = self._streamed if self._asked.stream and not self._asked.tools else self._collected
             return await play(first, events, send)
 
     async def _streamed(self, first: ModelEvent, events: AsyncGenerator[ModelEvent], send: Send) -> None:
@@ -116,16 +117,34 @@ class _Answer(Response):
         await _last(send, self._dialect.closing(self._written(event, "")))
 
     async def _collected(self, first: ModelEvent, events: AsyncGenerator[ModelEvent], send: Send) -> None:
+        """The reply once it is there as a whole, which a client that offers tools gets in their form."""
         text: list[str] = []
         event = first
-        await _start(send, stream=False)
+        await _start(send, self._asked.stream)
         try:
             while not isinstance(event, Finished):
                 text += [event.text] if isinstance(event, TextPiece) else []
                 event = await anext(events)
         except ModelError:
+            if self._asked.stream:
+                await _more(send, self._dialect.opening(self._asked.model, Usage()) + self._text("".join(text)))
             return
-        await _last(send, self._dialect.whole(self._written(event, "".join(text))))
+        written = as_services_write(self._written(event, "".join(text)), self._asked.tools, self._call.number)
+        await _last(send, self._at_once(written) if self._asked.stream else self._dialect.whole(written))
+
+    def _at_once(self, written: Written) -> bytes:
+        """All frames of a stream."""
+        return b"".join(
+            (
+                self._dialect.opening(written.model, Usage()),
+                self._text(written.text),
+                *(self._dialect.tool_use(n, used) for n, used in enumerate(written.tool_uses)),
+                self._dialect.closing(written),
+            )
+        )
+
+    def _text(self, text: str) -> bytes:
+        return self._dialect.text(text) if text else b""
 
     def _frame(self, event: TextPiece | ThinkingPiece) -> bytes:
         return self._dialect.text(event.text) if isinstance(event, TextPiece) else self._dialect.thinking(event.text)

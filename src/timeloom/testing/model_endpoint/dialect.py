@@ -17,6 +17,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     replies: int
     wants_usage: bool = True
+    tools: frozenset[str] = frozenset()
+    """The names of the tools that the client offers."""
+
+
+class ToolUse(msgspec.Struct, frozen=True):
+    """A call in the form of the services: the name of an offered tool, and its parameters as the text of JSON."""
+
+    id: str
+    name: str
+    params: str
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +36,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     stop_reason: StopReason = "end"
     text: str = ""
+    tool_uses: tuple[ToolUse, ...] = ()
     with_usage: bool = True
 
 
@@ -51,6 +62,10 @@ class Dialect(Protocol):
 
     def thinking(self, piece: str) -> bytes:
         """The frame of a piece of thinking."""
+        ...
+
+    def tool_use(self, index: int, used: ToolUse) -> bytes:
+        """The frames of the n-th call of a tool, after all text."""
         ...
 
     def closing(self, written: Written) -> bytes:

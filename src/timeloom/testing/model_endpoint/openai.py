@@ -7,7 +7,7 @@ import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import ErrorKind, StopReason
-from timeloom.testing.model_endpoint.dialect import Asked, Written, text_of
+from timeloom.testing.model_endpoint.dialect import Asked, ToolUse, Written, text_of
 
 REFUSALS: Final[Mapping[ErrorKind, tuple[int, str, str]]] = {
     "overloaded": (503, "server_error", "The server is overloaded"),
@@ -25,6 +25,14 @@ class _Message(msgspec.Struct, frozen=True):
     content: object = ""
 
 
+class _Function(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    function: _Function | None = None
+
+
 class _StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool = False
 
@@ -34,6 +42,7 @@ class _Request(msgspec.Struct, frozen=True):
     messages: list[_Message]
     stream: bool | None = False
     stream_options: _StreamOptions | None = None
+    tools: list[_Tool] | None = None
 
 
 class OpenAIDialect:
@@ -51,6 +60,7 @@ class OpenAIDialect:
             text="".join(text for role, text in texts if role != "assistant"),
             replies=sum(role == "assistant" for role, _ in texts),
             wants_usage=request.stream_options is not None and request.stream_options.include_usage,
+            tools=frozenset(tool.function.name for tool in request.tools or () if tool.function),
         )
 
     def opening(self, model: str, usage: Usage) -> bytes:
@@ -62,18 +72,20 @@ class OpenAIDialect:
     def thinking(self, piece: str) -> bytes:
         return _frame(_chunk("", {"reasoning_content": piece}))
 
+    def tool_use(self, index: int, used: ToolUse) -> bytes:
+        return _frame(_chunk("", {"tool_calls": [{"index": index, **_call(used)}]}))
+
     def closing(self, written: Written) -> bytes:
-        last = _frame(_chunk(written.model, {}, FINISH_REASONS.get(written.stop_reason, "stop")))
+        last = _frame(_chunk(written.model, {}, _finish_reason(written)))
         if written.with_usage:
             last += _frame(_chunk(written.model, None) | {"usage": _counts(written.usage)})
         return last + b"data: [DONE]\n\n"
 
     def whole(self, written: Written) -> bytes:
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": written.text},
-            "finish_reason": FINISH_REASONS.get(written.stop_reason, "stop"),
-        }
+        message: dict[str, object] = {"role": "assistant", "content": written.text}
+        if written.tool_uses:
+            message |= {"content": written.text or None, "tool_calls": [_call(used) for used in written.tool_uses]}
+        choice = {"index": 0, "message": message, "finish_reason": _finish_reason(written)}
         completion = _chunk(written.model, None) | {
             "object": "chat.completion",
             "choices": [choice],
@@ -89,7 +101,15 @@ class OpenAIDialect:
         return b"data: %b\n\n" % self.refusal(kind)[1]
 
 
-def _chunk(model: str, delta: Mapping[str, str] | None, finish_reason: str | None = None) -> dict[str, object]:
+def _call(used: ToolUse) -> dict[str, object]:
+    return {"id": used.id, "type": "function", "function": {"name": used.name, "arguments": used.params}}
+
+
+def _finish_reason(written: Written) -> str:
+    return "tool_calls" if written.tool_uses else FINISH_REASONS.get(written.stop_reason, "stop")
+
+
+def _chunk(model: str, delta: Mapping[str, object] | None, finish_reason: str | None = None) -> dict[str, object]:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
     return {
         "id": "chatcmpl-script",

@@ -1,0 +1,65 @@
+"""A service that sends what it is told, as fast as it can or one event at a time; a process of its own.
+
+Prints its port. Each request is answered by the next line of standard input: the events, and the pause between them.
+"""
+
+import socket
+import sys
+import time
+
+import msgspec
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Events of a stream; without a pause they are sent all at once."""
+
+    events: list[str]
+    pause_s: float
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def main() -> None:
+    """Serves one connection after the other, until there are no plans any more."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        while line := sys.stdin.readline():
+            plan = msgspec.json.decode(line, type=Plan)
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with connection:
+                _read_request(connection)
+                _send(connection, plan)
+
+
+def _read_request(connection: socket.socket) -> None:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += connection.recv(65536)
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-len"))
+    left = length - len(body)
+    while left > 0:
+        left -= len(connection.recv(65536))
+
+
+def _send(connection: socket.socket, plan: Plan) -> None:
+    """One chunk an event, as servers do that let each out at once."""
+    chunks = [b"%x\r\n%b\r\n" % (len(data), data) for data in (event.encode() for event in plan.events)]
+    if not plan.pause_s:
+        connection.sendall(b"".join((HEAD, *chunks, LAST_CHUNK)))
+    else:
+        connection.sendall(HEAD)
+        for chunk in chunks:
+            connection.sendall(chunk)
+            time.sleep(plan.pause_s)
+        connection.sendall(LAST_CHUNK)
+    # Until the client has hung up: the next connection is the next client's.
+    while connection.recv(65536):
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""Deltas: what a streamed piece of a reply costs between the provider's bytes and the caller's event.
+
+A service on loopback, in a process of its own, sends prepared streams. Measured is the CPU time of our process from
+asking to the recorded outcome, in all its threads: the HTTP client, the adapter, the channels, the fields of the
+decision, the caller's event. A long stream is compared with a short one, so that all that does not depend on the number
+of deltas drops out; a program that only reads the bytes from a socket is measured in the same way and taken off.
+
+Twice, because the answers differ: with all events sent at once, so that several are read together and our code is what
+counts; and with a pause after each, so that each wakes the process by itself, which is where an HTTP client costs most.
+
+Not measured: TLS, the time on the wire, and what a caller does with its event.
+"""
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx2
+import msgspec
+
+from bench import synthetic
+from bench.delta_server import LAST_CHUNK, Plan
+from bench.loops import HEADER, look, turns_of
+from bench.measures import fresh_folder
+from bench.report import Bar, Cell, Section, Table
+from bench.settings import Run
+from timeloom.core.blocks import RoundStarted, TurnStarted, Usage, UserPrompt
+from timeloom.core.ids import ConversationId
+from timeloom.core.policy.next_step import AskModel
+from timeloom.core.stream.channels import DECISION
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.providers.naming import open_model
+from timeloom.providers.settings import ModelSettings
+from timeloom.runtime.ask_model import LiveDelta, ask_model
+from timeloom.runtime.session import Session
+from timeloom.stores.memory import MemoryStore
+from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
+from timeloom.testing.model_endpoint.dialect import Dialect, Written
+from timeloom.testing.model_endpoint.openai import OpenAIDialect
+
+PIECES: Final = (1, 4, 16, 64)
+"""Characters of a delta."""
+
+PIECES_APART: Final = (4, 16)
+"""Fewer, because a stream with pauses takes its time, and the size makes little difference there."""
+
+PAUSE_S: Final = 0.0005
+"""Long enough that each event is read by itself, as from a service that thinks between them."""
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_DIALECTS: Final[Mapping[str, Dialect]] = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
+
+Client = Callable[[int], Awaitable[float]]
+"""Asks the service at that port, reads its answer, and says what CPU time that took."""
+
+
+class _Stream(msgspec.Struct, frozen=True):
+    """A prepared stream: a service's frames, and what of them the caller sees."""
+
+    provider: str
+    channel: str
+    shown: str
+    frames: list[str]
+
+
+class _Service:
+    """The process that sends."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin
+        assert process.stdout
+        self._plans = process.stdin
+        self._port = int(process.stdout.readline())
+
+    def cpu_s(self, stream: _Stream, pause_s: float, client: Client) -> float:
+        """What it costs the client to be sent the stream."""
+        self._plans.write(msgspec.json.encode(Plan(stream.frames, pause_s)).decode() + "\n")
+        self._plans.flush()
+        return asyncio.run(_awaited(client(self._port)))
+
+
+def measure_deltas(run: Run) -> Section:
+    """Every channel of both providers, in pieces of each size, one event at a time and as many as come together."""
+    with fresh_folder(run.work) as folder, _service() as service:
+        together = _Sending(run, service, folder, 0.0, run.sizes.deltas_together)
+        apart = _Sending(run, service, folder, PAUSE_S, run.sizes.deltas_apart)
+        tables = (
+            together.table("Added time of a streamed delta, all sent at once"),
+            apart.table("Added time of a streamed delta, each sent and read by itself"),
+        )
+    bars = (
+        Bar("a streamed delta, all sent at once: added µs, the dearest", max(together.added_us), at_most=60),
+        Bar("a streamed delta, each by itself: added µs, the dearest", max(apart.added_us), at_most=60),
+    )
+    return Section(tables=tables, bars=bars)
+
+
+class _Sending:
+    """The measurements of one way of sending."""
+
+    def __init__(self, run: Run, service: _Service, folder: Path, pause_s: float, deltas: tuple[int, int]) -> None:
+        self.added_us: list[float] = []
+        self._repeats = run.sizes.delta_repeats
+        self._service = service
+        self._folder = folder
+        self._sizes = PIECES_APART if pause_s else PIECES
+        self._pause_s = pause_s
+        self._deltas = deltas
+
+    def table(self, title: str) -> Table:
+        """For each provider what reading costs, then every channel; a column for each size of deltas."""
+        rows = [row for provider in _DIALECTS for row in self._rows(provider)]
+        few, many = self._deltas
+        notes = (
+            f"CPU time of our process for {many:,} deltas less that for {few:,}, by the difference in number",
+            f"of each the quickest of {self._repeats}; columns are the characters of a delta",
+            "added: the adapter and asking the model, up to the caller's event and the outcome on the timeline",
+            "the socket, which is taken off everywhere: reading the same bytes and nothing else",
+            "the HTTP client: httpx2 reading the same stream without our adapter; it is part of what is added",
+            "streams are those of `timeloom model serve`, one chunk an event",
+        )
+        columns = ("provider", "what", *(f"{chars} chars µs" for chars in self._sizes))
+        return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+
+    def _rows(self, provider: str) -> list[tuple[Cell, ...]]:
+        sockets = [self._slope_us(provider, "answer", chars, _reading) for chars in self._sizes]
+
+        def added(channel: str, client: Callable[[_Stream], Client]) -> list[float]:
+            slopes = [self._slope_us(provider, channel, chars, client) for chars in self._sizes]
+            return [slope - socket for slope, socket in zip(slopes, sockets, strict=True)]
+
+        rows: list[tuple[Cell, ...]] = [
+            (provider, "the socket alone", *sockets),
+            (provider, "the HTTP client alone", *added("answer", _fetching)),
+        ]
+        for channel in _WRITTEN:
+            costs = added(channel, self._ours)
+            self.added_us += costs
+            rows.append((provider, f"added: {channel}", *costs))
+        return rows
+
+    def _slope_us(self, provider: str, channel: str, chars: int, client: Callable[[_Stream], Client]) -> float:
+        """What one more delta costs."""
+        few, many = (_stream(provider, channel, chars, deltas) for deltas in self._deltas)
+        quickest = [
+            min(self._service.cpu_s(stream, self._pause_s, client(stream)) for _ in range(self._repeats))
+            for stream in (few, many)
+        ]
+        return (quickest[1] - quickest[0]) / (len(many.frames) - len(few.frames)) * 1e6
+
+    def _ours(self, stream: _Stream) -> Client:
+        return lambda port: _asked(port, stream, self._folder)
+
+
+@contextmanager
+def _service() -> Generator[_Service]:
+    command = [sys.executable, "-m", "bench.delta_server"]
+    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield _Service(process)
+
+
+def _stream(provider: str, channel: str, chars: int, deltas: int) -> _Stream:
+    """A reply with that many deltas on the channel, and a few before and after them."""
+    dialect = _DIALECTS[provider]
+    write, own_thinking = _WRITTEN[channel]
+    body = (synthetic.code if channel in ("canvas", "code") else synthetic.prose)(random.Random(5), chars * deltas)
+    frame = dialect.thinking if own_thinking else dialect.text
+    text = body if own_thinking else write(body)
+    pieces = [text[at : at + chars] for at in range(0, len(text), chars)]
+    frames = [dialect.opening("bench", Usage()), *(frame(piece) for piece in pieces)]
+    if own_thinking:
+        frames.append(dialect.text(write("")))
+    frames.append(dialect.closing(Written(model="bench", usage=Usage(input_tokens=9, output_tokens=9))))
+    return _Stream(provider, channel.partition(" ")[0], body, [one.decode() for one in frames])
+
+
+def _answer(text: str) -> str:
+    return _decision({"action": "complete", "final_answer": text})
+
+
+def _canvas(text: str) -> str:
+    call = {"tool_id": "react.write", "params": {"path": "files/a.py", "content": text}}
+    return _decision({"action": "call_tool", "tool_call": call})
+
+
+def _code(text: str) -> str:
+    call = {"tool_id": "exec_tools.execute_code_python", "params": {"prog_name": "bench"}}
+    return _decision({"action": "call_tool", "tool_call": call}) + f"<channel:code>{text}</channel:code>"
+
+
+def _thinking(text: str) -> str:
+    return f"<channel:thinking>{text}</channel:thinking>" + _answer("Yes.")
+
+
+def _decision(decision: Mapping[str, object]) -> str:
+    return f"<channel:{DECISION}>{msgspec.json.encode(decision).decode()}</channel:{DECISION}>"
+
+
+_WRITTEN: Final[Mapping[str, tuple[Callable[[str], str], bool]]] = {
+    "answer": (_answer, False),
+    "thinking": (_thinking, False),
+    "thinking of the provider": (_answer, True),
+    "canvas": (_canvas, False),
+    "code": (_code, False),
+}
+"""How a reply is written that has its text on a channel, and whether the provider sends that text apart."""
+
+
+async def _asked(port: int, stream: _Stream, folder: Path) -> float:
+    """Asks by the real adapter, with the prompt, the call and the outcome on a timeline in memory."""
+    url = f"http://127.0.0.1:{port}" + ("/v1" if stream.provider == "openai" else "")
+    model = open_model(f"{stream.provider}:bench", ModelSettings(base_url=url, key="none"))
+    store = await MemoryStore.open()
+    session = await Session.start(store, ConversationId("conv_bench"), HEADER, SystemClock(), RandomIds())
+    blocks = [TurnStarted(n=1), UserPrompt(text="Hello?"), RoundStarted(round=1)]
+    await session.append(blocks, session.new_turn_id())
+    deltas: list[LiveDelta] = []
+    turns = turns_of(session, model, look(_nothing, _nothing), folder, deltas.append)
+    before = time.process_time()
+    await ask_model(turns.asking, AskModel(1, 1, last=False), asyncio.Event())
+    took = time.process_time() - before
+    await model.close()
+    await store.close()
+    seen = "".join(delta.text for delta in deltas if delta.channel == stream.channel)
+    assert seen == stream.shown, "what the caller saw is not what was sent"
+    return took
+
+
+def _reading(_: _Stream) -> Client:
+    return _read
+
+
+async def _read(port: int) -> float:
+    """Reads the bytes from the socket as they come."""
+    before = time.process_time()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
+    last = b""
+    while not last.endswith(LAST_CHUNK):
+        last = last[-len(LAST_CHUNK) :] + await reader.read(65536)
+    took = time.process_time() - before
+    writer.close()
+    await writer.wait_closed()
+    return took
+
+
+def _fetching(_: _Stream) -> Client:
+    return _fetched
+
+
+async def _fetched(port: int) -> float:
+    """Reads the stream as the adapter's HTTP client gives it out."""
+    async with httpx2.AsyncClient(timeout=60) as client:
+        before = time.process_time()
+        async with client.stream("POST", f"http://127.0.0.1:{port}/", content=b"") as response:
+            async for _ in response.aiter_raw():
+                pass
+        return time.process_time() - before
+
+
+async def _awaited(work: Awaitable[float]) -> float:
+    return await work
+
+
+def _nothing() -> None:
+    pass

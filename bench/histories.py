@@ -1,0 +1,63 @@
+"""Histories: conversations of any length, as the loop itself writes them."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.loops import HEADER, LoopingModel, look, turns_of
+from timeloom.core.blocks import TurnStarted
+from timeloom.core.ids import ConversationId, make_turn_id
+from timeloom.core.timeline import NO_TURN, Draft, Entry
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.store import Store
+from timeloom.runtime.session import Session
+from timeloom.stores.memory import MemoryStore
+from timeloom.wire.record import decode_record, encode_record
+
+ROUNDS_PER_TURN: Final = 13
+_BATCH: Final = 1000
+
+
+async def write_history(store: Store, conversation: ConversationId, blocks: int) -> int:
+    """Writes whole turns until the conversation has so many blocks, and says how many it has then."""
+    drafts = [Draft(NO_TURN, "2026-01-01T00:00:00Z", HEADER)]
+    with tempfile.TemporaryDirectory() as folder:
+        turn = await _run_turn(Path(folder))
+    number = 0
+    tail = 0
+    while tail + len(drafts) < blocks:
+        number += 1
+        drafts += _again(turn, number)
+        if len(drafts) >= _BATCH:
+            tail += len(await store.append(conversation, tail, drafts))
+            drafts = []
+    if drafts:
+        tail += len(await store.append(conversation, tail, drafts))
+    return tail
+
+
+async def _run_turn(folder: Path) -> list[Entry]:
+    """The entries of a turn that the loop ran."""
+    entries: list[Entry] = []
+    store = await MemoryStore.open()
+    session = await Session.start(store, ConversationId("conv_one"), HEADER, SystemClock(), RandomIds())
+    session.listen(entries.append)
+    model = LoopingModel(ROUNDS_PER_TURN, _nothing, _nothing, _nothing)
+    await turns_of(session, model, look(_nothing, _nothing), folder).run("Look at all places.")
+    await store.close()
+    return entries
+
+
+def _again(entries: list[Entry], number: int) -> Iterator[Draft]:
+    """The same turn as the n-th of a conversation: another id, wherever it stands in a block."""
+    old, new = entries[0].turn_id.encode(), make_turn_id(1_760_000_000_000 + number, number)
+    for entry in entries:
+        record = encode_record(entry).replace(old, new.encode())
+        block = decode_record(record, entry.seq).block
+        yield Draft(new, entry.ts, TurnStarted(n=number) if isinstance(block, TurnStarted) else block)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,146 @@
+"""The loop on our side over HTTP, and beside it a bare client that sends the same bytes and reads the replies.
+
+Started as a program of its own, it reads one job as JSON from standard input and prints one answer as JSON.
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+import httpx2
+import msgspec
+
+from bench.loops import HEADER, look, turns_of
+from bench.measures import peak_bytes
+from timeloom.core.ids import ConversationId
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.providers.naming import open_model
+from timeloom.providers.settings import ModelSettings
+from timeloom.runtime.session import Session
+from timeloom.stores.sqlite import SqliteStore
+
+SideName = Literal["openai", "anthropic", "bare", "langgraph", "agents", "pydantic", "client"]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request as a side sent it."""
+
+    path: str
+    headers: dict[str, str]
+    body: str
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a side is to do; one that is not ours knows the tool by another name and is given what it returns."""
+
+    side: SideName
+    url: str
+    folder: str
+    turns: int
+    rounds: int
+    prompt: str = "Look at all places."
+    system: str = "Look at one place after another, then answer."
+    tool: str = "bench_look"
+    seen: str = ""
+    stored: bool = False
+    """Whether a runtime that stores nothing by itself is made to."""
+    durability: Literal["sync", "async"] = "sync"
+    """Whether a checkpoint of LangGraph's is there before the next step begins, or while it runs."""
+    requests: tuple[Request, ...] = ()
+
+
+class Looped(msgspec.Struct, frozen=True):
+    """What the rounds of each turn took, what its turns cost in CPU time, and memory after importing and at most."""
+
+    round_s: list[list[float]]
+    cpu_s: list[float]
+    imported_bytes: int
+    peak_bytes: int
+
+
+class _Watch:
+    """Cuts time into turns and rounds: a round ends where the tool is called, the last one with its turn."""
+
+    def __init__(self) -> None:
+        self._round_s: list[list[float]] = []
+        self._cpu_s: list[float] = []
+        self._imported_bytes = peak_bytes()
+        self._since = 0.0
+        self._cpu_since = 0.0
+
+    def begin(self) -> None:
+        self._round_s.append([])
+        self._since, self._cpu_since = time.perf_counter(), time.process_time()
+
+    def cut(self) -> None:
+        now = time.perf_counter()
+        self._round_s[-1].append(now - self._since)
+        self._since = now
+
+    def end(self) -> None:
+        self._cpu_s.append(time.process_time() - self._cpu_since)
+
+    def forget(self) -> None:
+        self._round_s.clear()
+        self._cpu_s.clear()
+
+    def looped(self, rounds: int) -> Looped:
+        if any(len(turn) != rounds for turn in self._round_s):
+            raise SystemExit(f"turns had {[len(turn) for turn in self._round_s]} rounds")
+        return Looped(self._round_s, self._cpu_s, self._imported_bytes, peak_bytes())
+
+
+def _main() -> None:
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    looped = asyncio.run(_bare(job) if job.side == "bare" else _timeloom(job))
+    sys.stdout.buffer.write(msgspec.json.encode(looped))
+
+
+async def _timeloom(job: Job) -> Looped:
+    """The runtime as a program uses it: a store on disk, a provider by its name, turns one after the other."""
+    url = job.url if job.side == "openai" else job.url.removesuffix("/v1")
+    model = open_model(f"{job.side}:bench", ModelSettings(base_url=url, key="none"))
+    folder = Path(job.folder)
+    watch = _Watch()
+    async with await SqliteStore.open(folder) as store:
+        looks = look(watch.cut, lambda: None)
+        watch.begin()
+        await turns_of(await _session(store, "conv_warm_up"), model, looks, folder).run(job.prompt)
+        watch.forget()
+        turns = turns_of(await _session(store, "conv_bench"), model, looks, folder)
+        for _ in range(job.turns):
+            watch.begin()
+            await turns.run(job.prompt)
+            watch.cut()
+            watch.end()
+    await model.close()
+    return watch.looped(job.rounds)
+
+
+async def _session(store: SqliteStore, name: str) -> Session:
+    return await Session.start(store, ConversationId(name), HEADER, SystemClock(), RandomIds())
+
+
+async def _bare(job: Job) -> Looped:
+    """Sends each recorded request and reads its reply to the end; those of the first turn are there to warm up."""
+    watch = _Watch()
+    async with httpx2.AsyncClient(base_url=job.url.removesuffix("/v1"), timeout=60) as client:
+        for at in range(0, len(job.requests), job.rounds):
+            watch.begin()
+            for request in job.requests[at : at + job.rounds]:
+                body = request.body.encode()
+                async with client.stream("POST", request.path, content=body, headers=request.headers) as response:
+                    async for _ in response.aiter_raw():
+                        pass
+                watch.cut()
+            watch.end()
+            if at == 0:
+                watch.forget()
+    return watch.looped(job.rounds)
+
+
+if __name__ == "__main__":
+    _main()

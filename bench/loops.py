@@ -1,0 +1,132 @@
+"""The loop that is measured: a model that asks for one trivial tool, round after round, then answers."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from timeloom.app import Setting, make_turns
+from timeloom.core.blocks import ConversationStarted, Usage
+from timeloom.core.policy.next_step import Limits
+from timeloom.core.stream.channels import DECISION
+from timeloom.ports.model import Finished, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
+from timeloom.runtime.ask_model import LiveDelta
+from timeloom.runtime.session import Session
+from timeloom.runtime.turn import Turns
+from timeloom.tools.define import FunctionTool, tool
+from timeloom.tools.registry import ToolRegistry
+
+TOOL: Final = "bench.look"
+WINDOW_TOKENS: Final = 100_000_000
+"""So large that nothing is forgotten: what is measured is the cost of what is in sight."""
+
+PIECE_CHARS: Final = 16
+HEADER: Final = ConversationStarted(tenant="bench", project="bench", user="somebody")
+
+_THOUGHT: Final = (
+    "The next place has not been looked at yet, so it comes first; the answer can wait until all are known."
+)
+_NOTES: Final = "I look at the next place."
+_SEEN: Final = "row {0}: the place is dry, the lamp is on, nobody is there, and the door stands open to the yard\n"
+PLACE: Final = "the third place behind the house"
+SEEN: Final = "".join(_SEEN.format(n) for n in range(4))
+"""What the tool returns: about 400 characters."""
+
+ANSWER: Final = "All places were looked at; nobody was there."
+
+
+def call_text() -> str:
+    """A reply that calls the tool."""
+    decision = {
+        "action": "call_tool",
+        "notes": _NOTES,
+        "tool_call": {"tool_id": TOOL, "params": {"place": PLACE}},
+    }
+    return _reply(decision)
+
+
+def answer_text() -> str:
+    """A reply that ends the turn."""
+    return _reply({"action": "complete", "final_answer": ANSWER})
+
+
+def look(before: Callable[[], None], after: Callable[[], None]) -> FunctionTool:
+    """The tool, which returns the same text each time; the two are called as it begins and as it ends."""
+
+    @tool(TOOL, effect="pure")
+    async def looked(place: str) -> str:
+        """Look at a place.
+
+        Args:
+            place: Where to look.
+        """
+        before()
+        seen = f"{place}\n{SEEN}"
+        after()
+        return seen
+
+    return looked
+
+
+def turns_of(
+    session: Session,
+    model: Model,
+    looks: FunctionTool,
+    data_dir: Path,
+    on_delta: Callable[[LiveDelta], None] = lambda _: None,
+) -> Turns:
+    """What runs turns of any number of rounds with that one tool."""
+    setting = Setting(data_dir=data_dir, limits=Limits(max_iterations=1_000_000))
+    return make_turns(session, model, setting, on_delta, ToolRegistry([looks]))
+
+
+class LoopingModel:
+    """A model in this process and without delay, which calls the tool until a turn has had its rounds.
+
+    `asked` is called when it is asked, `paused` when it hands out an event and `resumed` when it goes on after that.
+    """
+
+    name = "bench:looping"
+    window_tokens = WINDOW_TOKENS
+
+    def __init__(
+        self, rounds: int, asked: Callable[[], None], paused: Callable[[], None], resumed: Callable[[], None]
+    ) -> None:
+        self._rounds = rounds
+        self._asked = asked
+        self._paused = paused
+        self._resumed = resumed
+        self._replies = [
+            [TextPiece(text[at : at + PIECE_CHARS]) for at in range(0, len(text), PIECE_CHARS)]
+            for text in (call_text(), answer_text())
+        ]
+        self._round = 0
+        self._last: ModelRequest | None = None
+
+    @property
+    def prompt_chars(self) -> int:
+        """How long the text of the last request was, without the system text."""
+        segments = self._last.segments if self._last else ()
+        return sum(len(segment.text) for segment in segments if isinstance(segment, TextSegment))
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The next reply of the turn."""
+        self._asked()
+        self._last = request
+        self._round = self._round % self._rounds + 1
+        events: list[ModelEvent] = [*self._replies[self._round == self._rounds]]
+        events.append(Finished("end", Usage(input_tokens=100, output_tokens=50), self.name))
+        for event in events:
+            self._paused()
+            yield event
+            self._resumed()
+        self._paused()
+
+    async def close(self) -> None:
+        """Has nothing to let go of."""
+
+
+def _reply(decision: Mapping[str, object]) -> str:
+    written = msgspec.json.encode(decision).decode()
+    return f"<channel:thinking>{_THOUGHT}</channel:thinking>\n<channel:{DECISION}>{written}</channel:{DECISION}>"

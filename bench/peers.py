@@ -1,0 +1,258 @@
+"""Peers: one loop on timeloom, LangGraph, OpenAI Agents SDK and Pydantic AI, all against `timeloom model serve`.
+
+Measured: what passes between two calls of the same trivial tool, with the same scripted replies, from the first round
+of a conversation to the last of its tenth turn. Each side is a process of its own, and so is the endpoint. What a bare
+HTTP client takes for the very requests that a side sent is measured beside it and taken off in the columns "added".
+
+Not measured: importing and opening (a turn of another conversation goes before), answering several users at once,
+and what a real model takes, beside which all of this is small.
+
+The others run in the way that is quickest for them and still stores what they offer to store: no tracing, no retries,
+whole replies and no stream, LangGraph by `invoke` and with both settings of durability that store every step, Pydantic
+AI once without any storing. timeloom streams, because it knows no other way.
+"""
+
+import statistics
+import sys
+from typing import Final, Literal
+
+import msgspec
+
+from bench import peer
+from bench.endpoints import recorded, served
+from bench.loop_side import Job, Looped, Request, SideName
+from bench.loops import SEEN, answer_text, call_text
+from bench.measures import Steps, disk_bytes, fresh_folder
+from bench.report import Cell, Section, Table
+from bench.settings import Run, Sizes
+
+
+class _Side(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the comparison."""
+
+    title: str
+    name: SideName
+    stored: bool = True
+    durability: Literal["sync", "async"] = "sync"
+    ours: bool = False
+
+
+_OURS: Final = _Side(title="timeloom, `openai:`", name="openai", ours=True)
+_LANGGRAPH: Final = _Side(title="LangGraph, SqliteSaver, each step stored before the next", name="langgraph")
+_SIDES: Final = (
+    _OURS,
+    _Side(title="timeloom, `anthropic:`", name="anthropic", ours=True),
+    _LANGGRAPH,
+    _Side(title="LangGraph, SqliteSaver, its default durability", name="langgraph", durability="async"),
+    _Side(title="OpenAI Agents SDK, SQLiteSession", name="agents"),
+    _Side(title="Pydantic AI, stores nothing", name="pydantic", stored=False),
+    _Side(title="Pydantic AI, messages put in SQLite", name="pydantic"),
+)
+_CLIENT: Final = _Side(title="no runtime: OpenAI's client, LangGraph's requests", name="client", stored=False)
+
+_NOTES: Final = (
+    "a round: from one call of the tool to the next; the first begins and the last ends with its turn",
+    "added: without what a bare client takes to send the same requests and read the replies, measured in turns with it",
+    "means over the rounds of a turn, of each round the quickest run; a turn of another conversation goes before",
+    "times: so many times what the first row takes",
+    "timeloom streams its replies and sends one long text; the others ask for whole replies and send many messages",
+    "OpenAI's client goes through all messages in every round; the other three use it, and it is most of their time",
+    "databases are in WAL mode with synchronous=FULL",
+    "OpenAI Agents SDK stores what a round said when it is over; timeloom and LangGraph also what is about to be done",
+)
+_SIZE_NOTES: Final = (
+    "CPU: of the side's process in all its threads, without waiting for the endpoint; of each turn the quickest run",
+    "disk is after closing, in whole blocks of the file system",
+    "memory: the process at its peak, and after its imports alone",
+)
+
+
+class _Measured:
+    """What the runs of one side took, beside the bare client."""
+
+    def __init__(self, requests: list[Request]) -> None:
+        self.requests = requests
+        self.own = Steps()
+        self.bare = Steps()
+        self.cpu = Steps()
+        self.disk_bytes = 0
+        self.imported_bytes = 0
+        self.peak_bytes = 0
+
+    def add(self, looped: Looped, bare: Looped) -> None:
+        self.own.add([seconds for turn in looped.round_s for seconds in turn])
+        self.bare.add([seconds for turn in bare.round_s for seconds in turn])
+        self.cpu.add(looped.cpu_s)
+        self.imported_bytes = looped.imported_bytes
+        self.peak_bytes = max(self.peak_bytes, looped.peak_bytes)
+
+    def own_ms(self, rounds: int) -> tuple[float, float]:
+        """What a round took in the first turn and in the last."""
+        return _mean_ms(self.own, slice(None, rounds)), _mean_ms(self.own, slice(-rounds, None))
+
+    def added_ms(self, rounds: int) -> tuple[float, float]:
+        """The same without the bare client."""
+        first, last = self.own_ms(rounds)
+        return (
+            first - _mean_ms(self.bare, slice(None, rounds)),
+            last - _mean_ms(self.bare, slice(-rounds, None)),
+        )
+
+    def cpu_ms(self, rounds: int) -> tuple[float, float]:
+        """What the process computed for a round of the first turn and of the last."""
+        return self.cpu.quickest_s[0] / rounds * 1000, self.cpu.quickest_s[-1] / rounds * 1000
+
+
+def measure_peers(run: Run) -> Section:
+    """All sides in turns; before that each runs once with its requests noted, which also warms it up."""
+    sizes = run.sizes
+    steps = _script(sizes.loop_turns, sizes.loop_rounds)
+    with fresh_folder(run.work) as folder, served(folder, steps) as url:
+        found, missing = _all_recorded(run, url)
+        if _LANGGRAPH in found:
+            found[_CLIENT] = _Measured(found[_LANGGRAPH].requests)
+        for _ in range(sizes.loop_runs):
+            for side, measured in found.items():
+                bare = _bare(run, url, measured.requests)
+                measured.add(_run(run, side, url, measured), bare)
+    return Section(tables=(_times(found, sizes, missing), _sizes(found, sizes)))
+
+
+def _times(found: dict[_Side, _Measured], sizes: Sizes, missing: list[str]) -> Table:
+    early, late = _spans(sizes)
+    columns = (
+        "side",
+        f"{early} ms",
+        f"{late} ms",
+        f"{early} times",
+        f"{late} times",
+        f"{early} added ms",
+        f"{late} added ms",
+        f"{early} added times",
+        f"{late} added times",
+        "added, late over early",
+    )
+    return Table(
+        title=f"The same loop on other runtimes, {sizes.loop_turns} turns of {sizes.loop_rounds} rounds",
+        columns=columns,
+        rows=tuple(_time_row(side, one, found[_OURS], sizes.loop_rounds) for side, one in found.items()),
+        notes=(*_NOTES, *missing),
+    )
+
+
+def _sizes(found: dict[_Side, _Measured], sizes: Sizes) -> Table:
+    early, late = _spans(sizes)
+    columns = (
+        "side",
+        f"{early} CPU ms",
+        f"{late} CPU ms",
+        f"{early} times",
+        f"{late} times",
+        "last request KB",
+        "disk KB",
+        "peak memory MB",
+        "imports alone MB",
+    )
+    return Table(
+        title="What the same loop takes besides time",
+        columns=columns,
+        rows=tuple(_size_row(side, one, found[_OURS], sizes.loop_rounds) for side, one in found.items()),
+        notes=_SIZE_NOTES,
+    )
+
+
+def _spans(sizes: Sizes) -> tuple[str, str]:
+    """The rounds of the first turn and those of the last."""
+    rounds, count = sizes.loop_rounds, sizes.loop_rounds * sizes.loop_turns
+    return f"rounds 1–{rounds}", f"rounds {count - rounds + 1}–{count}"
+
+
+def _script(turns: int, rounds: int) -> list[dict[str, object]]:
+    call: dict[str, object] = {"reply": call_text(), "repeat": rounds - 1}
+    answer: dict[str, object] = {"reply": answer_text()}
+    return [call, answer] * turns
+
+
+def _all_recorded(run: Run, url: str) -> tuple[dict[_Side, _Measured], list[str]]:
+    """Each side's requests, and which sides are left out."""
+    found: dict[_Side, _Measured] = {}
+    missing: list[str] = []
+    for side in _SIDES:
+        if not side.ours and run.peer is None:
+            missing.append(f"left out of this run: {side.title}")
+            continue
+        try:
+            found[side] = _recorded(run, side, url)
+        except peer.PeerError as error:
+            if side.ours:
+                raise
+            missing.append(f"left out, because it failed: {side.title} ({error})")
+    return found, missing
+
+
+def _recorded(run: Run, side: _Side, url: str) -> _Measured:
+    requests: list[Request] = []
+    with recorded(url, requests) as through:
+        _run(run, side, through, _Measured([]))
+    return _Measured(requests)
+
+
+def _run(run: Run, side: _Side, url: str, measured: _Measured) -> Looped:
+    with fresh_folder(run.work) as folder:
+        job = Job(
+            side=side.name,
+            url=url,
+            folder=str(folder.resolve()),
+            turns=run.sizes.loop_turns,
+            rounds=run.sizes.loop_rounds,
+            seen=SEEN,
+            stored=side.stored,
+            durability=side.durability,
+            requests=tuple(measured.requests) if side is _CLIENT else (),
+        )
+        python = None if side.ours else run.peer
+        looped = _here(job) if python is None else peer.loop(python, job)
+        measured.disk_bytes = disk_bytes(folder)
+    return looped
+
+
+def _bare(run: Run, url: str, requests: list[Request]) -> Looped:
+    sizes = run.sizes
+    job = Job(
+        side="bare", url=url, folder="", turns=sizes.loop_turns, rounds=sizes.loop_rounds, requests=tuple(requests)
+    )
+    return _here(job)
+
+
+def _here(job: Job) -> Looped:
+    command = [sys.executable, "-m", "bench.loop_side"]
+    return msgspec.json.decode(peer.run(command, msgspec.json.encode(job), cwd=peer.ROOT), type=Looped)
+
+
+def _time_row(side: _Side, measured: _Measured, ours: _Measured, rounds: int) -> tuple[Cell, ...]:
+    own, added = measured.own_ms(rounds), measured.added_ms(rounds)
+    return (
+        side.title,
+        *own,
+        *(one / other for one, other in zip(own, ours.own_ms(rounds), strict=True)),
+        *added,
+        *(one / other for one, other in zip(added, ours.added_ms(rounds), strict=True)),
+        added[1] / added[0],
+    )
+
+
+def _size_row(side: _Side, measured: _Measured, ours: _Measured, rounds: int) -> tuple[Cell, ...]:
+    cpu = measured.cpu_ms(rounds)
+    return (
+        side.title,
+        *cpu,
+        *(one / other for one, other in zip(cpu, ours.cpu_ms(rounds), strict=True)),
+        len(measured.requests[-1].body.encode()) / 1000,
+        measured.disk_bytes / 1000,
+        measured.peak_bytes / 1e6,
+        measured.imported_bytes / 1e6,
+    )
+
+
+def _mean_ms(steps: Steps, at: slice) -> float:
+    return statistics.mean(steps.quickest_s[at]) * 1000

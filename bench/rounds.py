@@ -1,0 +1,134 @@
+"""Rounds: what one costs besides the model and the tools, by the length of the conversation.
+
+Measured: wall time from the moment a model has its request until it has the next one, less what passes inside the
+model and inside the tool. So it holds reading the reply, folding it, the gates, five appends that are synced one by one
+(SQLite), the rendering of what is new and the making of the request. Nothing is forgotten: the whole conversation is in
+sight, and every request holds all of it.
+
+Not measured: turning the request into a body and sending it, which a provider does (`peers` has that); the first two
+rounds of a turn, of which one renders what is there already ("first prompt"); titles, budgets that are shared, and
+clients that listen.
+"""
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from bench.measures import Steps, fresh_folder
+from bench.report import Bar, Cell, Section, Table
+from bench.rounds_side import Job, Ready, Turn
+from bench.settings import Run
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_T = TypeVar("_T")
+
+
+class _Worker:
+    """A process with one conversation."""
+
+    def __init__(self, process: subprocess.Popen[bytes], job: Job) -> None:
+        self._process = process
+        self._tell(msgspec.json.encode(job))
+        self.ready = self._hear(Ready)
+        self.turns: list[Turn] = []
+
+    def run_turn(self) -> None:
+        """Runs one more turn."""
+        self._tell(b"")
+        self.turns.append(self._hear(Turn))
+
+    def _tell(self, line: bytes) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(line + b"\n")
+        self._process.stdin.flush()
+
+    def _hear(self, kind: type[_T]) -> _T:
+        assert self._process.stdout
+        return msgspec.json.decode(self._process.stdout.readline(), type=kind)
+
+
+def measure_rounds(run: Run) -> Section:
+    """The same turn on conversations of each length, in turns, so that a busy moment of the machine meets all."""
+    sizes = run.sizes
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_worker(run, blocks)) for blocks in sizes.round_blocks]
+        for _ in range(sizes.round_turns):
+            for worker in workers:
+                worker.run_turn()
+    shortest_s, longest_s = _typical_s(workers[0]), _typical_s(workers[-1])
+    rows = [_row(worker, shortest_s) for worker in workers]
+    columns = (
+        "blocks in sight",
+        "own ms a round",
+        "at its quickest ms",
+        "over the shortest",
+        "nine tenths below ms",
+        "slowest ms",
+        "after the reply ms",
+        "before the request ms",
+        "CPU ms a round",
+        "first prompt ms",
+        "prompt KB",
+        "peak memory MB",
+    )
+    notes = (
+        "own: from one request to the next, without the time inside model and tool; SQLite, every append synced",
+        "after the reply: reading it, the outcome and the call appended; before the request: the rest of the round",
+        f"medians over {sizes.round_turns} turns of {sizes.round_count} rounds, the first rounds of a turn left out",
+        "at its quickest: of each round the quickest turn, since what else a machine does only adds; ratios are by it",
+        "first prompt: after a restart, when all that is in sight is read and rendered once",
+        "what a provider does with the request (making its body, sending it) is not in it",
+    )
+    table = Table(title="Own cost of a round", columns=columns, rows=tuple(rows), notes=notes)
+    longest, shortest = sizes.round_blocks[-1], sizes.round_blocks[0]
+    median_s = statistics.median(_rounds_s(workers[-1].turns))
+    growth = Bar(f"own cost of a round at {longest:,} over {shortest:,} blocks", longest_s / shortest_s, at_most=1.5)
+    cost = Bar(f"own cost of a round at {longest:,} blocks, ms in the median", median_s * 1000, at_most=5)
+    return Section(tables=(table,), bars=(growth, cost))
+
+
+@contextmanager
+def _worker(run: Run, blocks: int) -> Generator[_Worker]:
+    command = [sys.executable, "-m", "bench.rounds_side"]
+    with (
+        fresh_folder(run.work) as folder,
+        subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+    ):
+        yield _Worker(process, Job(blocks, str(folder.resolve()), run.sizes.round_count))
+
+
+def _rounds_s(turns: Sequence[Turn]) -> list[float]:
+    return [seconds for turn in turns for seconds in turn.round_s()]
+
+
+def _typical_s(worker: _Worker) -> float:
+    """The median over the rounds of a turn, of each round the quickest."""
+    steps = Steps()
+    for turn in worker.turns:
+        steps.add(turn.round_s())
+    return statistics.median(steps.quickest_s)
+
+
+def _row(worker: _Worker, shortest_s: float) -> tuple[Cell, ...]:
+    turns = worker.turns
+    all_s = sorted(_rounds_s(turns))
+    return (
+        worker.ready.in_sight,
+        statistics.median(all_s) * 1000,
+        _typical_s(worker) * 1000,
+        _typical_s(worker) / shortest_s,
+        all_s[-1 - len(all_s) // 10] * 1000,
+        all_s[-1] * 1000,
+        statistics.median(seconds for turn in turns for seconds in turn.after_reply_s) * 1000,
+        statistics.median(seconds for turn in turns for seconds in turn.before_request_s) * 1000,
+        statistics.median(seconds for turn in turns for seconds in turn.cpu_s) * 1000,
+        turns[0].opening_s * 1000,
+        turns[-1].prompt_chars / 1000,
+        turns[-1].peak_bytes / 1e6,
+    )

@@ -1,0 +1,137 @@
+"""One conversation of the measurement of rounds, in a process of its own, so that no heap but its own is collected.
+
+Reads a job as a line of JSON, makes the conversation and says so in a line; then runs a turn for every further line
+and prints what its rounds took; ends with its input.
+"""
+
+import asyncio
+import contextlib
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from bench.histories import write_history
+from bench.loops import LoopingModel, look, turns_of
+from bench.measures import peak_bytes
+from timeloom.core.ids import ConversationId
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.runtime.session import Session
+from timeloom.stores.sqlite import SqliteStore
+
+_FRESH_BLOCKS = 2_000
+"""Conversations up to this length are made anew for each turn, because one turn would make them much longer."""
+
+_WARM_UP = 2
+"""Rounds of a turn that do not count: the first opens the prompt of the whole conversation."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """How long the conversation is, where it is kept, and how many rounds of a turn count."""
+
+    blocks: int
+    folder: str
+    rounds: int
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The conversation is there, with so many blocks, of which so many are in sight."""
+
+    blocks: int
+    in_sight: int
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one turn took, without model and tools: each round, in two parts, and the opening of the first prompt."""
+
+    after_reply_s: list[float]
+    before_request_s: list[float]
+    cpu_s: list[float]
+    """What the process computed in each round, in all its threads, the little that model and tool do included."""
+    opening_s: float
+    prompt_chars: int
+    peak_bytes: int
+
+    def round_s(self) -> list[float]:
+        """Each round as a whole."""
+        return [first + second for first, second in zip(self.after_reply_s, self.before_request_s, strict=True)]
+
+
+class _Watch:
+    """Own time: what passes while neither the model nor a tool is at work."""
+
+    def __init__(self) -> None:
+        self.before_request_s: list[float] = []
+        self.after_reply_s: list[float] = []
+        self.cpu_s: list[float] = []
+        self._own_s = 0.0
+        self._since = time.perf_counter()
+        self._cpu_since = time.process_time()
+
+    def go_on(self) -> None:
+        """The model or the tool is done for now."""
+        self._since = time.perf_counter()
+
+    def rest(self) -> None:
+        """The model or the tool goes on."""
+        self._own_s += time.perf_counter() - self._since
+
+    def asked(self) -> None:
+        """The request is in the hands of the model."""
+        self.rest()
+        self.before_request_s.append(self._taken())
+        before, self._cpu_since = self._cpu_since, time.process_time()
+        self.cpu_s.append(self._cpu_since - before)
+
+    def called(self) -> None:
+        """The call is durable, and its tool begins."""
+        self.rest()
+        self.after_reply_s.append(self._taken())
+
+    def _taken(self) -> float:
+        own_s, self._own_s = self._own_s, 0.0
+        return own_s
+
+
+async def _main() -> None:
+    job = msgspec.json.decode(sys.stdin.readline(), type=Job)
+    async with await SqliteStore.open(Path(job.folder)) as store:
+        session = await _prepared(store, job, 0)
+        _say(Ready(session.views.tail, len(session.views.visible.shown)))
+        for number, _ in enumerate(sys.stdin, 1):
+            if job.blocks <= _FRESH_BLOCKS and number > 1:
+                session = await _prepared(store, job, number)
+            _say(await _turn(session, job))
+
+
+async def _prepared(store: SqliteStore, job: Job, number: int) -> Session:
+    conversation = ConversationId(f"conv_{number}")
+    await write_history(store, conversation, job.blocks)
+    return await Session.resume(store, conversation, SystemClock(), RandomIds())
+
+
+async def _turn(session: Session, job: Job) -> Turn:
+    watch = _Watch()
+    model = LoopingModel(_WARM_UP + job.rounds + 1, watch.asked, watch.go_on, watch.rest)
+    turns = turns_of(session, model, look(watch.called, watch.go_on), Path(job.folder))
+    watch.go_on()
+    await turns.run("Look at all places once more.")
+    return Turn(
+        after_reply_s=watch.after_reply_s[_WARM_UP:],
+        before_request_s=watch.before_request_s[_WARM_UP + 1 :],
+        cpu_s=watch.cpu_s[_WARM_UP + 1 :],
+        opening_s=watch.before_request_s[0],
+        prompt_chars=model.prompt_chars,
+        peak_bytes=peak_bytes(),
+    )
+
+
+def _say(what: msgspec.Struct) -> None:
+    print(msgspec.json.encode(what).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_main())
