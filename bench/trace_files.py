@@ -20,16 +20,22 @@ _EPOCH_TS: Final = "2026-01-01T00:00:00Z"
 
 def read_sessions(folder: Path) -> list[Trace]:
     """Every long session of the folder, by name."""
-    return [_session(path) for path in sorted(folder.glob(SESSIONS))]
+    return [_session(path) for path in sorted(_traces_in(folder).glob(SESSIONS))]
 
 
 def read_dialogues(folder: Path) -> list[Trace]:
     """Every short dialogue of the folder; none where the file is missing."""
-    path = folder / DIALOGUES
+    path = _traces_in(folder) / DIALOGUES
     if not path.is_file():
         return []
     dialogues = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=list[_Dialogue])
     return [_dialogue(f"dialogue_{n}", dialogue.traj) for n, dialogue in enumerate(dialogues)]
+
+
+def _traces_in(folder: Path) -> Path:
+    """The folder itself, or where it keeps its traces beside other data."""
+    inside = folder / "traces"
+    return inside if inside.is_dir() else folder
 
 
 class _Usage(msgspec.Struct):

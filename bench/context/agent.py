@@ -1,0 +1,52 @@
+"""The agent of a trace as every side is given it: its instructions, its tools and what they returned."""
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from bench.context.asks import Ask
+from bench.context.counting import Counter
+from bench.synthetic import prose
+
+_DESCRIPTION = "A tool of the recorded agent, which returns what it returned then."
+
+
+class RecordedTool(msgspec.Struct, frozen=True):
+    """A tool by its recorded name, with a JSON Schema of the parameters that were used."""
+
+    name: str
+    description: str
+    params_schema: str
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """What an agent is made of before its conversation begins."""
+
+    instructions: str
+    tools: tuple[RecordedTool, ...]
+
+
+def agent_of(asks: Sequence[Ask], counter: Counter) -> Agent:
+    """The agent of these requests; its instructions are invented, as long as the recorded agent's system and tools."""
+    tools = tuple(_tool(name, asks) for name in sorted({call.tool for ask in asks for call in ask.calls}))
+    for_tools = sum(counter.tokens(tool.description + tool.params_schema) for tool in tools)
+    return Agent(_instructions(max(1, counter.own_tokens - for_tools), counter), tools)
+
+
+def _tool(name: str, asks: Sequence[Ask]) -> RecordedTool:
+    names: dict[str, None] = {}
+    for ask in asks:
+        for call in ask.calls:
+            if call.tool == name:
+                names.update(dict.fromkeys(msgspec.json.decode(call.params, type=dict[str, msgspec.Raw])))
+    properties: dict[str, dict[str, str]] = {name: {} for name in names}
+    schema = {"type": "object", "properties": properties}
+    return RecordedTool(name, _DESCRIPTION, msgspec.json.encode(schema).decode())
+
+
+def _instructions(tokens: int, counter: Counter) -> str:
+    chance = random.Random(5)
+    sample = prose(chance, 4_000)
+    chars = round(len(sample) * tokens / max(1, counter.tokens(sample)))
+    return prose(chance, max(1, chars))

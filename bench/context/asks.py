@@ -1,0 +1,108 @@
+"""Asks: a trace as the model requests that were made, each with what came before it, what came of it and when."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from bench.traces import Event, Tokens, Trace
+
+INVENTED_STEP_S: Final = 15.0
+"""What passes between two steps of a trace whose events all have one time."""
+
+INVENTED_PAUSE_S: Final = 400.0
+"""What passes before a user speaks again in such a trace: longer than five minutes, shorter than an hour."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call with what it came to; it may never have come to anything."""
+
+    call_id: str
+    tool: str
+    params: str
+    result: str = ""
+    failed: bool = False
+    done_s: float = 0.0
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One model request; `before` has what people said and what was summed up since the request before it."""
+
+    at_s: float
+    before: tuple[Event, ...]
+    thinking: str
+    text: str
+    calls: tuple[Call, ...]
+    tokens: Tokens
+
+    @property
+    def summary(self) -> str:
+        """What all before this request was summed up as, if it was."""
+        return next((event.text for event in reversed(self.before) if event.kind == "summary"), "")
+
+    def said(self) -> list[str]:
+        """What people said before this request."""
+        return [event.text for event in self.before if event.kind in ("user", "followup")]
+
+
+def asks_of(trace: Trace) -> list[Ask]:
+    """The requests of the trace in order; times are seconds since 1970."""
+    steps = list(trace.steps())
+    times_s = _times_s(steps)
+    events = [(event, at_s) for step, at_s in zip(steps, times_s, strict=True) for event in step]
+    results = {event.call_id: (event, at_s) for event, at_s in events if event.kind == "result"}
+    asks: list[Ask] = []
+    seen: set[str] = set()
+    before: list[Event] = []
+    heard_s = times_s[0] if times_s else 0.0
+    for event, at_s in events:
+        if not event.request:
+            heard_s = at_s
+            if event.kind != "result":
+                before.append(event)
+        elif event.request not in seen:
+            seen.add(event.request)
+            own = [one for one, _ in events if one.request == event.request]
+            asks.append(_ask(own, tuple(before), heard_s, results))
+            before.clear()
+    return asks
+
+
+def recorded_lengths(asks: Sequence[Ask]) -> list[int]:
+    """How many tokens each request was billed for; empty where nobody counted, as in invented traces."""
+    lengths = [ask.tokens.input + ask.tokens.cache_read + ask.tokens.cache_write for ask in asks]
+    return lengths if len(set(lengths)) > 1 else []
+
+
+def _ask(own: Sequence[Event], before: tuple[Event, ...], at_s: float, results: dict[str, tuple[Event, float]]) -> Ask:
+    calls: list[Call] = []
+    for event in own:
+        if event.kind == "call":
+            result, done_s = results.get(event.call_id, (Event("result", "", event.ts), at_s))
+            calls.append(Call(event.call_id, event.tool, event.text, result.text, result.failed, done_s))
+    return Ask(
+        at_s=at_s,
+        before=before,
+        thinking=_joined(event.text for event in own if event.kind == "thinking"),
+        text=_joined(event.text for event in own if event.kind == "text"),
+        calls=tuple(calls),
+        tokens=own[-1].tokens,
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(text.strip() for text in texts if text.strip())
+
+
+def _times_s(steps: Sequence[tuple[Event, ...]]) -> list[float]:
+    """The time of each step; invented where the trace has one time for all."""
+    recorded = [datetime.fromisoformat(step[-1].ts).timestamp() for step in steps]
+    if len(set(recorded)) > 1:
+        return recorded
+    times_s: list[float] = []
+    now_s = recorded[0] if recorded else 0.0
+    for step in steps:
+        now_s += INVENTED_PAUSE_S if times_s and step[0].kind == "user" else INVENTED_STEP_S
+        times_s.append(now_s)
+    return times_s

@@ -1,0 +1,239 @@
+"""What the context of recorded sessions costs: ours beside other runtimes' histories, by one counter and one price."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.context.agent import Agent, agent_of
+from bench.context.asks import Ask, asks_of
+from bench.context.ceiling import length_ceiling, recorded_bill, recorded_ceiling
+from bench.context.counting import Counter, calibrated
+from bench.context.peer_histories import SIDES, peer_requests, with_points_by_hand
+from bench.context.player import APPEND_ONLY, FULL, OWN_SUMMARY, WAYS, Played, play
+from bench.context.provider_cache import CAREFUL, OPUS, Bill
+from bench.context.sent import FIXED, Sent, billed, total, with_lifetimes
+from bench.report import Bar, Cell, Section, Table
+from bench.settings import Run
+from bench.traces import Trace
+
+TRIM_TOKENS: Final = 167_000
+"""Where the recorded agent summed up: its prompts had about so many tokens then."""
+
+_TRIMMED: Final = "LangGraph, trim_messages instead"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """All that was found for one trace: our plays by name, and what other runtimes send by their names."""
+
+    name: str
+    asks: Sequence[Ask]
+    counter: Counter
+    plays: Mapping[str, Played]
+    peers: Mapping[str, Sequence[Sent]]
+
+    @property
+    def best_fixed_usd(self) -> float:
+        """The least that lifetimes cost which are the same for all requests, where nothing is pruned."""
+        return min(total(bills).usd(OPUS) for bills in self.fixed().values())
+
+    def fixed(self) -> dict[str, list[Bill]]:
+        """The bills of the play that prunes nothing, with fixed lifetimes."""
+        sent = self.plays[APPEND_ONLY].sent
+        return {name: billed(with_lifetimes(sent, lifetimes)) for name, lifetimes in FIXED.items()}
+
+
+def measure_context(run: Run) -> Section:
+    """The sessions of this run through the runtime, and through other runtimes where their environment is there."""
+    measured = [_measured(trace, run.peer) for trace in run.sessions]
+    tables = (_shares(measured), _costs(measured), _forecasts(measured))
+    return Section(tables=tables, bars=tuple(bar for one in measured for bar in _bars(one)))
+
+
+def _measured(trace: Trace, python: Path | None) -> Measured:
+    asks = asks_of(trace)
+    counter = calibrated(asks)
+    agent = agent_of(asks, counter)
+    plays = {name: asyncio.run(play(asks, agent, counter, way)) for name, way in WAYS.items()}
+    peers = _peers(python, asks, agent, counter) if python else {}
+    return Measured(trace.name, asks, counter, plays, peers)
+
+
+def _peers(python: Path, asks: Sequence[Ask], agent: Agent, counter: Counter) -> dict[str, list[Sent]]:
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        jobs = {name: pool.submit(peer_requests, python, side, asks, agent, counter) for side, name in SIDES.items()}
+        jobs[_TRIMMED] = pool.submit(peer_requests, python, "langgraph", asks, agent, counter, trim_tokens=TRIM_TOKENS)
+        return {name: job.result() for name, job in jobs.items()}
+
+
+def _shares(measured: Sequence[Measured]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one in measured:
+        ceiling = recorded_ceiling(one.asks, one.counter.own_tokens)
+        if ceiling:
+            rows.append(_share_row(one.name, "the best of any append-only prompt", ceiling))
+            rows.append(_share_row(one.name, "recorded then", recorded_bill(one.asks)))
+        for name, played in one.plays.items():
+            rows.append(_share_row(one.name, f"timeloom, {name}", total(billed(played.sent))))
+            at_5m = total(billed(with_lifetimes(played.sent, FIXED[_ALL_5M])))
+            rows.append(_share_row(one.name, f"timeloom, {name}, all 5 minutes", at_5m))
+            rows.append(_share_row(one.name, "the best of as long requests", length_ceiling(played.sent)))
+    columns = ("session", "prompt", "input k tokens", "read %", "written k", "written for an hour k", "plain k")
+    notes = (
+        "the best: all that the request before had, if it was sent less than 5 minutes ago, by the recorded lengths",
+        "input: of all requests together, by one counter, which is calibrated to the recorded bill",
+        "a prune sends less, so that a smaller share of it is read; what it costs stands in the next table",
+    )
+    return Table(title="Input read from the cache", columns=columns, rows=tuple(rows), notes=notes)
+
+
+_ALL_5M: Final = next(iter(FIXED))
+
+
+def _share_row(session: str, name: str, bill: Bill) -> tuple[Cell, ...]:
+    return (
+        session,
+        name,
+        round(bill.tokens / 1000),
+        f"{bill.share_read:.2f}",
+        round(bill.written / 1000),
+        round(bill.written_for_an_hour / 1000),
+        round(bill.plain / 1000),
+    )
+
+
+def _costs(measured: Sequence[Measured]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one in measured:
+        for name, played in one.plays.items():
+            rows.append(_cost_row(one.name, f"timeloom, {name}", played.sent, played))
+        for name, lifetimes in FIXED.items():
+            sent = with_lifetimes(one.plays[APPEND_ONLY].sent, lifetimes)
+            rows.append(_cost_row(one.name, f"append-only, {name}", sent))
+        for name, sent in one.peers.items():
+            rows.append(_cost_row(one.name, f"{name}, as shipped", sent))
+            rows.append(_cost_row(one.name, f"{name}, cache points by hand", with_points_by_hand(sent)))
+    columns = (
+        "session",
+        "side",
+        "requests",
+        "largest k tokens",
+        "input k tokens",
+        "read %",
+        "input $",
+        "careful reading $",
+        "prunes",
+        "reads again",
+        "with them $",
+    )
+    notes = (
+        "prices of Claude Opus 4.6: $5 for a million tokens, read 0.1, written 1.25, for an hour 2",
+        "careful reading: an hour's entry that continues one of five minutes lives no longer than that",
+        "as shipped: no cache points, as none of them sets any unless told; by hand: system text, end, end before",
+        "what was summed up in the recording is summed up everywhere at the same place, unless it says otherwise",
+        "reads again: edits of files whose content was out of sight by then; each is charged a request and its result",
+        *(() if any(one.peers for one in measured) else ("other runtimes are left out of this run",)),
+    )
+    return Table(title="What the input costs", columns=columns, rows=tuple(rows), notes=notes)
+
+
+def _cost_row(session: str, name: str, sent: Sequence[Sent], played: Played | None = None) -> tuple[Cell, ...]:
+    bill = total(billed(sent))
+    return (
+        session,
+        name,
+        len(sent),
+        round(max(sum(piece.tokens for piece in one.pieces) for one in sent) / 1000),
+        round(bill.tokens / 1000),
+        f"{bill.share_read:.2f}",
+        _usd(bill.usd(OPUS)),
+        _usd(total(billed(sent, CAREFUL)).usd(OPUS)),
+        played.prunes if played else None,
+        len(played.reads_again) if played else None,
+        _usd(bill.usd(OPUS) + total(played.reads_again).usd(OPUS)) if played else None,
+    )
+
+
+def _usd(usd: float) -> str:
+    return f"{usd:.2f}"
+
+
+def _forecasts(measured: Sequence[Measured]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one in measured:
+        for name, played in one.plays.items():
+            found = played.forecasts
+            rows.append(
+                (
+                    one.name,
+                    name,
+                    found.calls,
+                    f"{found.tokens_off:.3f}",
+                    f"{found.worst_call_off:.3f}",
+                    f"{found.usd_off:.3f}",
+                    found.losses,
+                    found.explained,
+                    found.same_bytes,
+                )
+            )
+    columns = (
+        "session",
+        "play",
+        "calls",
+        "tokens off %",
+        "worst call off %",
+        "dollars off %",
+        "losses",
+        "explained",
+        "replayed byte for byte",
+    )
+    notes = (
+        "off: billed by the simulated provider otherwise than the log forecast",
+        "losses: calls that read less than the call before had left; explained: by the replayed log",
+    )
+    return Table(title="Forecasts of the cache", columns=columns, rows=tuple(rows), notes=notes)
+
+
+def _bars(one: Measured) -> list[Bar]:
+    bars = [*_share_bars(one), *_cost_bars(one)]
+    for name, played in one.plays.items():
+        found = played.forecasts
+        off = max(found.tokens_off, found.usd_off)
+        explained = 100 * found.explained / found.losses if found.losses else 100.0
+        bars.append(Bar(f"{one.name}: forecast off by percent, {name}", off, at_most=1))
+        bars.append(Bar(f"{one.name}: losses explained, percent, {name}", explained, at_least=100))
+    return bars
+
+
+def _share_bars(one: Measured) -> list[Bar]:
+    """Append-only prompts against the best of them, all at five minutes, with the recorded summary and with ours."""
+    ceilings = {
+        APPEND_ONLY: recorded_ceiling(one.asks, one.counter.own_tokens),
+        OWN_SUMMARY: length_ceiling(one.plays[OWN_SUMMARY].sent),
+    }
+    return [
+        Bar(
+            f"{one.name}: points of the share read below the best, {name}",
+            ceiling.share_read - total(billed(with_lifetimes(one.plays[name].sent, FIXED[_ALL_5M]))).share_read,
+            at_most=0.5,
+        )
+        for name, ceiling in ceilings.items()
+        if ceiling
+    ]
+
+
+def _cost_bars(one: Measured) -> list[Bar]:
+    """What we cost by the reading that is worse for us, with files that would be read again."""
+    played = one.plays[FULL]
+    again = total(played.reads_again).usd(OPUS)
+    usd = max(total(billed(played.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again
+    bars = [Bar(f"{one.name}: cost over the best fixed append-only policy", usd / one.best_fixed_usd, at_most=1)]
+    if one.peers:
+        shipped = min(total(billed(sent)).usd(OPUS) for sent in one.peers.values())
+        by_hand = min(total(billed(with_points_by_hand(sent))).usd(OPUS) for sent in one.peers.values())
+        bars.append(Bar(f"{one.name}: cost over the cheapest peer as shipped", usd / shipped, at_most=0.5))
+        bars.append(Bar(f"{one.name}: cost over the cheapest peer by hand", usd / by_hand, at_most=1))
+    return bars

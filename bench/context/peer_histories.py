@@ -1,0 +1,129 @@
+"""The same trace through the message histories of other runtimes: what they send, and the cache points one can set."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench import peer
+from bench.context.agent import Agent, RecordedTool
+from bench.context.asks import Ask
+from bench.context.counting import Counter
+from bench.context.provider_cache import FIVE_MINUTES_S, Piece
+from bench.context.sent import Sent
+
+PROGRAM: Final = Path(__file__).with_name("peer_side.py")
+
+SIDES: Final = {"langgraph": "LangGraph", "agents": "OpenAI Agents SDK", "pydantic": "Pydantic AI"}
+
+
+class _Call(msgspec.Struct, frozen=True):
+    call_id: str
+    tool: str
+    params: msgspec.Raw
+    result: str
+    failed: bool
+
+
+class _Ask(msgspec.Struct, frozen=True):
+    summary: str
+    said: list[str]
+    text: str
+    calls: list[_Call]
+
+
+class _Job(msgspec.Struct, frozen=True):
+    side: str
+    instructions: str
+    tools: tuple[RecordedTool, ...]
+    asks: list[_Ask]
+    trim_tokens: int
+    chars_per_token: float
+
+
+class _Caught(msgspec.Struct, frozen=True):
+    bodies: list[list[int]]
+    texts: list[str]
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: str = ""
+
+
+class _ToolCall(msgspec.Struct, frozen=True):
+    function: _Function = _Function()
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str
+    content: str | list[dict[str, str]] | None = None
+    tool_calls: list[_ToolCall] = []
+
+
+def peer_requests(
+    python: Path, side: str, asks: Sequence[Ask], agent: Agent, counter: Counter, *, trim_tokens: int = 0
+) -> list[Sent]:
+    """What the runtime sends for each request of the trace, without cache points, as none of them sets any.
+
+    What was summed up in the trace is summed up here at the same place; with `trim_tokens` nothing is, and LangChain's
+    `trim_messages` keeps the newest messages within that limit instead.
+    """
+    chars = sum(len(ask.text) + sum(len(call.params) + len(call.result) for call in ask.calls) for ask in asks)
+    tokens = sum(
+        counter.tokens(ask.text) + sum(counter.tokens(call.params) + counter.tokens(call.result) for call in ask.calls)
+        for ask in asks
+    )
+    job = _Job(
+        side, agent.instructions, agent.tools, [_as_job(ask) for ask in asks], trim_tokens, chars / max(1, tokens)
+    )
+    command = [str(python), "-I", "-W", "ignore", str(PROGRAM)]
+    caught = msgspec.json.decode(peer.run(command, msgspec.json.encode(job)), type=_Caught)
+    pieces = [_pieces(text, counter) for text in caught.texts]
+    return [
+        Sent(ask.at_s, tuple(piece for number in body for piece in pieces[number]))
+        for ask, body in zip(asks, caught.bodies, strict=True)
+    ]
+
+
+def with_points_by_hand(sent: Sequence[Sent]) -> list[Sent]:
+    """The same requests with the cache points that a careful user sets, all for five minutes.
+
+    One after the system text, one at the end, and one where the request before ended, so that it is always met.
+    """
+    marked: list[Sent] = []
+    before = 0
+    for one in sent:
+        last = len(one.pieces) - 1
+        places = {_SYSTEM_PLACE, min(before, last), last} if before > _SYSTEM_PLACE else {_SYSTEM_PLACE, last}
+        marked.append(Sent(one.at_s, tuple(_marked(piece, n in places) for n, piece in enumerate(one.pieces))))
+        before = last
+    return marked
+
+
+_SYSTEM_PLACE: Final = 1
+"""The tools come first, then the system text."""
+
+
+def _marked(piece: Piece, point: bool) -> Piece:
+    return msgspec.structs.replace(piece, lifetime_s=FIVE_MINUTES_S) if point else piece
+
+
+def _as_job(ask: Ask) -> _Ask:
+    calls = [
+        _Call(call.call_id, call.tool, msgspec.Raw(call.params.encode()), call.result, call.failed)
+        for call in ask.calls
+    ]
+    return _Ask(ask.summary, ask.said(), ask.text, calls)
+
+
+def _pieces(text: str, counter: Counter) -> list[Piece]:
+    """A message as the content blocks that Anthropic's form of it has: its text, then each call."""
+    if text.startswith("["):
+        return [counter.piece(text)]
+    message = msgspec.json.decode(text, type=_Message)
+    content = message.content or ""
+    texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
+    texts += [call.function.name + call.function.arguments for call in message.tool_calls]
+    return [counter.piece(f"{message.role}\n{one}") for one in texts if one]

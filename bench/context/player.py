@@ -1,0 +1,284 @@
+"""Playing a trace through the runtime: the recorded replies and results, at the recorded times."""
+
+import asyncio
+import dataclasses
+import random
+import tempfile
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.context.agent import Agent, RecordedTool
+from bench.context.asks import Ask, Call
+from bench.context.counting import Counter
+from bench.context.forecasts import Forecasts, forecasts_of
+from bench.context.provider_cache import OPUS, Bill, ProviderCache
+from bench.context.reads_again import ReadsAgain
+from bench.context.sent import Sent, pieces_of
+from timeloom.app import Setting, SideModels, make_turns
+from timeloom.core.blocks import ConversationStarted, Pruned, RangeSummary, ToolError, Usage
+from timeloom.core.ids import ConversationId
+from timeloom.core.policy.next_step import AskModel, Limits
+from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.stream.channels import DECISION
+from timeloom.core.timeline import Entry
+from timeloom.ports.model import Finished, ModelEvent, ModelRequest
+from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
+from timeloom.providers.script import ScriptedModel, Step
+from timeloom.runtime.inbox import Inbox
+from timeloom.runtime.make_room import Room
+from timeloom.runtime.session import Session
+from timeloom.runtime.turn import Turns
+from timeloom.stores.memory import MemoryStore
+from timeloom.tools.registry import ToolRegistry
+from timeloom.tools.returned import outcome_of
+
+MODEL: Final = "anthropic:claude-opus-4-6"
+"""The model of the recorded sessions; nothing is sent to it."""
+
+HEADER: Final = ConversationStarted(tenant="bench", project="bench", user="somebody")
+_CONVERSATION: Final = ConversationId("conv_trace")
+_WINDOW_TOKENS: Final = 200_000
+_NO_LIMIT: Final = 10_000_000
+"""A window so large that nothing is summed up but what was in the recording."""
+
+_NO_PRUNING: Final = PruneSettings(min_saving_tokens=_NO_LIMIT)
+_SUMMARY_CHARS: Final = 4_000
+"""How much of the recorded summary the summariser says: about a thousand tokens."""
+
+_GO_ON: Final = "Go on."
+_DONE: Final = "Done."
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How a trace is played: where what was summed up, and whether old rounds are pruned."""
+
+    own_summary: bool = False
+    """Whether the runtime sums up by itself, and not where the recorded agent did."""
+    prunes: bool = False
+
+
+APPEND_ONLY: Final = "recorded summary"
+OWN_SUMMARY: Final = "own summary"
+FULL: Final = "own summary, pruning"
+WAYS: Final = {
+    APPEND_ONLY: Way(),
+    "recorded summary, pruning": Way(prunes=True),
+    OWN_SUMMARY: Way(own_summary=True),
+    FULL: Way(own_summary=True, prunes=True),
+}
+
+
+class Played(msgspec.Struct, frozen=True):
+    """What became of a trace: each request as it was sent, and how the forecasts of the cache did."""
+
+    sent: list[Sent]
+    forecasts: Forecasts
+    reads_again: list[Bill]
+    prunes: int
+
+
+async def play(asks: Sequence[Ask], agent: Agent, counter: Counter, way: Way) -> Played:
+    """Runs the trace in a new conversation."""
+    stage = _Stage(asks, counter, way)
+    store = await MemoryStore.open()
+    with tempfile.TemporaryDirectory() as folder:
+        async with await Session.start(store, _CONVERSATION, HEADER, stage, _SameIds()) as session:
+            session.listen(stage.heard)
+            turns = _turns(session, stage, agent, Path(folder))
+            while stage.asked < len(asks):
+                said = asks[stage.asked].said()
+                stage.opened_with = 1
+                stage.now_s = max(stage.now_s, asks[stage.asked].at_s)
+                await turns.run(said[0] if said else _GO_ON)
+    forecasts = await forecasts_of(store, _CONVERSATION, stage.bills)
+    await store.close()
+    return Played(stage.sent, forecasts, stage.reads_again.bills, stage.prunes)
+
+
+class _SameIds:
+    """The same ids at every run, so that the same tokens are counted."""
+
+    def __init__(self) -> None:
+        self._chance = random.Random(11)
+
+    def bits(self) -> int:
+        return self._chance.getrandbits(64)
+
+
+class _Stage:
+    """Where the play is: the time, the next request, and the results that are still to come."""
+
+    def __init__(self, asks: Sequence[Ask], counter: Counter, way: Way) -> None:
+        self.asks = asks
+        self.way = way
+        self.counter = counter
+        self.cache = ProviderCache(OPUS)
+        self.asked = 0
+        self.opened_with = 0
+        """How many of the things that people said before the next request have opened a turn."""
+        self.results: deque[Call] = deque()
+        self.sent: list[Sent] = []
+        self.bills: list[Bill] = []
+        self.reads_again = ReadsAgain(counter)
+        self.prunes = 0
+        self.now_s = asks[0].at_s if asks else 0.0
+
+    def epoch_us(self) -> int:
+        """The recorded time."""
+        return round(self.now_s * 1e6)
+
+    def decided(self, bill: Bill) -> None:
+        """The next request of the trace was sent, and is billed so."""
+        self.bills.append(bill)
+        self.results.extend(self.next.calls if self.next else ())
+        self.asked += 1
+
+    def heard(self, entry: Entry) -> None:
+        """Takes in an entry of the timeline."""
+        self.reads_again.heard(entry)
+        self.prunes += isinstance(entry.block, Pruned)
+
+    @property
+    def next(self) -> Ask | None:
+        """The next request of the trace; after its last one a turn may need one more to end."""
+        return self.asks[self.asked] if self.asked < len(self.asks) else None
+
+
+def _turns(session: Session, stage: _Stage, agent: Agent, folder: Path) -> Turns:
+    model = _BillingModel(stage)
+    tools = [_PlayedTool(tool, stage) for tool in agent.tools]
+    setting = Setting(
+        data_dir=folder,
+        limits=Limits(max_iterations=1_000_000, fanout="safe_fanout"),
+        instructions=agent.instructions,
+        prune=PruneSettings() if stage.way.prunes else _NO_PRUNING,
+    )
+    turns = make_turns(session, model, setting, lambda _: None, ToolRegistry(tools), SideModels(summary=model))
+    room = turns.room
+    return dataclasses.replace(
+        turns,
+        room=_PlayedRoom(
+            session=session,
+            model=room.model,
+            prompter=room.prompter,
+            pruner=room.pruner,
+            compactor=room.compactor,
+            reply_tokens=room.reply_tokens,
+            stage=stage,
+            inbox=turns.inbox,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlayedRoom(Room):
+    """Before room is made for a request: its time, and what was said and summed up before it."""
+
+    stage: _Stage
+    inbox: Inbox
+
+    async def make(self, step: AskModel, interrupt: asyncio.Event) -> str:
+        stage, ask = self.stage, self.stage.next
+        if ask is not None:
+            stage.now_s = max(stage.now_s, ask.at_s)
+            if ask.summary and not stage.way.own_summary:
+                await _sum_up(self.session, ask.summary)
+            for text in ask.said()[stage.opened_with :]:
+                await self.inbox.follow_up(text)
+            stage.opened_with = 0
+        # Named, because a dataclass with slots is another class than the one that `super` would look for.
+        return await Room.make(self, step, interrupt)
+
+
+async def _sum_up(session: Session, text: str) -> None:
+    turns, turn = session.views.turns.turns, session.views.progress.turn_id
+    summary = RangeSummary(covered_turn_ids=tuple(turns), text=text, first_seq=2, last_seq=session.views.tail)
+    await session.append([summary], turn)
+
+
+class _BillingModel:
+    """Answers what was recorded, and says what the simulated provider bills for the request."""
+
+    name = MODEL
+
+    def __init__(self, stage: _Stage) -> None:
+        self._stage = stage
+        self.window_tokens = _WINDOW_TOKENS if stage.way.own_summary else _NO_LIMIT
+        replies = [Step(reply=_reply(ask)) for ask in stage.asks]
+        summary = next((ask.summary for ask in stage.asks if ask.summary), _DONE)[:_SUMMARY_CHARS]
+        last = Step(reply=_answer(_DONE), repeat=True)
+        self._script = ScriptedModel([*replies, last, Step(when="compaction", reply=summary, repeat=True)])
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        stage = self._stage
+        pieces = pieces_of(request, stage.counter)
+        bill = stage.cache.ask(pieces, stage.now_s)
+        if request.purpose == "decision":
+            stage.decided(bill)
+        if stage.asked <= len(stage.asks):
+            stage.sent.append(Sent(stage.now_s, pieces, aside=request.purpose != "decision"))
+        async for event in self._script.stream(request):
+            yield msgspec.structs.replace(event, usage=_usage(bill)) if isinstance(event, Finished) else event
+
+    async def close(self) -> None:
+        await self._script.close()
+
+
+class _PlayedTool:
+    """A recorded tool: the next call of the trace has the next recorded result, at its time."""
+
+    def __init__(self, tool: RecordedTool, stage: _Stage) -> None:
+        self._stage = stage
+        self.spec = ToolSpec(
+            tool_id=_tool_id(tool.name), purpose=tool.description, params_schema=tool.params_schema, effect="pure"
+        )
+
+    async def call(self, params: str, context: ToolContext) -> Outcome:
+        stage = self._stage
+        call = stage.results.popleft()
+        stage.now_s = max(stage.now_s, call.done_s)
+        stage.reads_again.called(call, context.tool_call_id, context.timeline.views, stage.bills[-1].tokens)
+        if not call.failed:
+            return outcome_of(call.result, context)
+        error = ToolError(code="tool_failed", message=call.result[:200])
+        return Outcome(status=call.result, status_mime="text/plain", error=error)
+
+
+def _tool_id(name: str) -> str:
+    return f"recorded.{name}"
+
+
+def _reply(ask: Ask) -> str:
+    thinking = f"<channel:thinking>{ask.thinking}</channel:thinking>\n" if ask.thinking else ""
+    if not ask.calls:
+        return thinking + _answer(ask.text or _DONE)
+    notes = [ask.text, *[""] * (len(ask.calls) - 1)]
+    return thinking + "\n".join(_call(call, note) for call, note in zip(ask.calls, notes, strict=True))
+
+
+def _call(call: Call, notes: str) -> str:
+    asked = {"tool_id": _tool_id(call.tool), "params": msgspec.Raw(call.params.encode())}
+    return _decision({"action": "call_tool", "notes": notes, "tool_call": asked})
+
+
+def _answer(text: str) -> str:
+    return _decision({"action": "complete", "final_answer": text})
+
+
+def _decision(decision: dict[str, object]) -> str:
+    return f"<channel:{DECISION}>{msgspec.json.encode(decision).decode()}</channel:{DECISION}>"
+
+
+def _usage(bill: Bill) -> Usage:
+    return Usage(
+        input_tokens=bill.plain,
+        cache_read_tokens=bill.read,
+        cache_write_tokens=bill.written + bill.written_for_an_hour,
+        output_tokens=1,
+        cost_nano_usd=round(bill.usd(OPUS) * 1e9),
+    )

@@ -1,0 +1,167 @@
+"""A provider's prompt cache, simulated from Anthropic's public description of it.
+
+The rules: at most four cache points a request. A point writes one entry: the hash of all blocks up to its own. A point
+reads by looking for an entry at its own block and then at the blocks before it, twenty in all. The longest prefix found
+is read, what follows it up to the last point is written, the rest is plain input. An entry lives for five minutes or an
+hour from when it was last used. Points with the longer lifetime come first. Prefixes shorter than a minimum that
+depends on the model are not cached. What is written up to the last point of an hour costs more than the rest.
+
+Where the description is silent: a point at or before what is read, whose entry is not there, gets one that lives no
+longer than the entry that was read, because nothing is billed for it; and an entry that is there keeps its lifetime
+when a point with another one meets it. Nor does it say what becomes of an entry of an hour that continues one of five
+minutes, of which only the new part was billed as written for an hour. Taken by the letter, all of it is kept for an
+hour; `hour_keeps_all=False` is the careful reading, in which it lives no longer than what it continues.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+import msgspec
+
+FIVE_MINUTES_S: Final = 300
+HOUR_S: Final = 3600
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider allows and bills; prices are dollars for a million tokens."""
+
+    max_points: int = 4
+    look_back: int = 20
+    min_tokens: int = 4_096
+    input_usd: float = 5.0
+    read_factor: float = 0.1
+    write_factor: float = 1.25
+    write_hour_factor: float = 2.0
+    hour_keeps_all: bool = True
+
+
+OPUS: Final = Rules()
+"""Claude Opus 4.6, the model of the recorded sessions, by the letter of the description."""
+
+CAREFUL: Final = Rules(hour_keeps_all=False)
+"""The same by the careful reading."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A content block of a request: the hash of what it says, its tokens, and how long its cache point keeps it.
+
+    Without a cache point the lifetime is 0.
+    """
+
+    sha256: bytes
+    tokens: int
+    lifetime_s: int = 0
+
+
+class Bill(msgspec.Struct, frozen=True):
+    """What the input of a request, or of many, was billed as, in tokens."""
+
+    read: int = 0
+    written: int = 0
+    written_for_an_hour: int = 0
+    plain: int = 0
+
+    def __add__(self, other: "Bill") -> "Bill":
+        return Bill(
+            self.read + other.read,
+            self.written + other.written,
+            self.written_for_an_hour + other.written_for_an_hour,
+            self.plain + other.plain,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """All of the input."""
+        return self.read + self.written + self.written_for_an_hour + self.plain
+
+    @property
+    def share_read(self) -> float:
+        """How much of the input was read from the cache, in percent."""
+        return 100 * self.read / max(1, self.tokens)
+
+    def usd(self, rules: Rules) -> float:
+        """What it costs."""
+        weighted = (
+            self.read * rules.read_factor
+            + self.written * rules.write_factor
+            + self.written_for_an_hour * rules.write_hour_factor
+            + self.plain
+        )
+        return weighted * rules.input_usd / 1e6
+
+
+class RefusedError(ValueError):
+    """The provider does not take this request."""
+
+
+class _Entry(msgspec.Struct):
+    lifetime_s: int
+    until_s: float
+
+
+class ProviderCache:
+    """The entries that a provider holds for one account."""
+
+    def __init__(self, rules: Rules = OPUS) -> None:
+        self._rules = rules
+        self._entries: dict[bytes, _Entry] = {}
+
+    def ask(self, pieces: Sequence[Piece], at_s: float) -> Bill:
+        """Bills a request that is sent at that time; the times of requests do not go back."""
+        self._check(pieces)
+        ends = list(accumulate(piece.tokens for piece in pieces))
+        points = [n for n, piece in enumerate(pieces) if piece.lifetime_s and ends[n] >= self._rules.min_tokens]
+        keys = _prefix_keys(pieces)
+        met = [self._met(keys, point, at_s) for point in points]
+        place = max(met, default=-1)
+        self._use(keys, met, at_s)
+        self._write(pieces, points, keys, place, at_s)
+        read = ends[place] if place >= 0 else 0
+        hour_end = max((ends[n] for n in points if pieces[n].lifetime_s > FIVE_MINUTES_S), default=0)
+        last_end = ends[points[-1]] if points else 0
+        for_an_hour = max(0, hour_end - read)
+        written = max(0, last_end - max(read, hour_end))
+        total = ends[-1] if ends else 0
+        return Bill(read, written, for_an_hour, total - read - written - for_an_hour)
+
+    def _check(self, pieces: Sequence[Piece]) -> None:
+        lifetimes = [piece.lifetime_s for piece in pieces if piece.lifetime_s]
+        if len(lifetimes) > self._rules.max_points:
+            raise RefusedError(f"at most {self._rules.max_points} cache points, got {len(lifetimes)}")
+        if any(later > earlier for earlier, later in pairwise(lifetimes)):
+            raise RefusedError(f"longer lifetimes come first, got {lifetimes}")
+
+    def _met(self, keys: Sequence[bytes], point: int, at_s: float) -> int:
+        """The place of the entry that a point finds; -1 where it finds none."""
+        for place in range(point, max(-1, point - self._rules.look_back), -1):
+            if (entry := self._entries.get(keys[place])) and entry.until_s >= at_s:
+                return place
+        return -1
+
+    def _use(self, keys: Sequence[bytes], met: Sequence[int], at_s: float) -> None:
+        for place in set(met) - {-1}:
+            entry = self._entries[keys[place]]
+            entry.until_s = at_s + entry.lifetime_s
+
+    def _write(
+        self, pieces: Sequence[Piece], points: Sequence[int], keys: Sequence[bytes], place: int, at_s: float
+    ) -> None:
+        for point in points:
+            known = self._entries.get(keys[point])
+            if known and known.until_s >= at_s:
+                continue
+            lifetime_s = pieces[point].lifetime_s
+            if point <= place or (place >= 0 and not self._rules.hour_keeps_all):
+                lifetime_s = min(lifetime_s, self._entries[keys[place]].lifetime_s)
+            self._entries[keys[point]] = _Entry(lifetime_s, at_s + lifetime_s)
+
+
+def _prefix_keys(pieces: Sequence[Piece]) -> list[bytes]:
+    keys: list[bytes] = []
+    before = b""
+    for piece in pieces:
+        before = hashlib.sha256(before + piece.sha256).digest()
+        keys.append(before)
+    return keys
