@@ -21,9 +21,10 @@ test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
 	@echo "Coverage of the rest:"
 	$(BIN)/python -m coverage report --omit='src/timeloom/core/*,src/timeloom/wire/*' --show-missing --skip-covered
 
-run: ## Write a small conversation to DATA_DIR (data/demo), export it and verify it
+run: ## Talk to an agent in the terminal, kept in DATA_DIR (data/demo); without a terminal, write a small conversation there
 	@scripts/setup run
-	$(BIN)/timeloom demo --data-dir "$(DATA_DIR)"
+	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/timeloom chat --data-dir "$(DATA_DIR)"; \
+	else $(BIN)/timeloom demo --data-dir "$(DATA_DIR)"; fi
 
 crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make test` does 100 times), and check what is left
 	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/crash $(ARGS)
