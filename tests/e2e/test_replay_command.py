@@ -57,6 +57,28 @@ def data_dir(held: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(held, tmp_path / "data"))
 
 
+def test_the_ledger_of_the_cache_has_a_line_for_each_call_and_the_bill(held: Path) -> None:
+    shown = timeloom("replay", "--cache", "--data-dir", held)
+    assert shown.returncode == 0
+    rows = [line for line in shown.stdout.splitlines() if " decision " in line]
+    assert rows
+    assert "$0.001235" in rows[0]
+    assert "read from cache: " in shown.stdout
+    lines = [
+        json.loads(line) for line in timeloom("replay", "--cache", "--json", "--data-dir", held).stdout.splitlines()
+    ]
+    assert {line["kind"] for line in lines} == {"call", "cache_total"}
+    decisions = [line for line in lines if line.get("purpose") == "decision" and line["cache"]["recorded"]]
+    assert decisions[0]["cache"]["expected"]["points"][0]["tokens"] > 1_000
+    assert sum(line["cost_nano_usd"] for line in lines if line["kind"] == "cache_total") == 1_234_567
+
+
+@pytest.mark.parametrize("other", [["--verify"], ["--prompt", "ar:turn_1.react.model.1"]])
+def test_the_ledger_is_printed_by_itself(held: Path, other: list[str]) -> None:
+    refused = timeloom("replay", "--cache", *other, "--data-dir", held)
+    assert (refused.returncode, "--cache" in refused.stderr) == (2, True)
+
+
 def calls_of(data_dir: Path) -> list[dict[str, object]]:
     """The calls of the conversation that was held."""
     lines = timeloom("replay", "--data-dir", data_dir, "--json").stdout.splitlines()

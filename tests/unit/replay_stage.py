@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from turn_stage import HEADER, Step
 
-from timeloom.app import Setting, make_turns, open_session
+from timeloom.app import Setting, SideModels, make_turns, open_session
 from timeloom.core.blocks import AnyBlock, ModelCalled
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.policy.next_step import Limits
@@ -71,7 +71,7 @@ class Stage:
         session = await open_session(self.store, conversation, HEADER)
         setting = Setting(data_dir=self._tmp_path, limits=self._limits)
         title_model = self.model if self._titles else None
-        turns = make_turns(session, self.model, setting, lambda _: None, _registry(), title_model=title_model)
+        turns = make_turns(session, self.model, setting, lambda _: None, _registry(), side=SideModels(title=title_model))
         turns.asking.backoff = (0.001,)
         return turns
 

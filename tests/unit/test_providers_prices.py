@@ -40,6 +40,19 @@ def test_overrides_come_first_and_the_longest_prefix_wins() -> None:
     assert table.cost("openai:other", USAGE) == Cost(1_000_000 + 20_000, known=True)
 
 
+LONGER = Usage(cache_write_tokens=100, cache_write_1h_tokens=40)
+
+
+def test_what_is_kept_for_an_hour_costs_more() -> None:
+    # 60 x 3.75 + 40 x 6 dollars per million
+    assert Prices().cost("anthropic:claude-sonnet-4-5", LONGER) == Cost(465_000, known=True)
+    table = Prices({"a:*": Price(input=3, output=15, cache_write=3.75), "b:*": Price(input=3, output=15)})
+    assert table.cost("a:m", LONGER) == Cost(465_000, known=True)
+    assert table.cost("b:m", LONGER) == Cost(300_000, known=True)
+    more = Usage(cache_write_tokens=100, cache_write_1h_tokens=9_000)
+    assert table.cost("a:m", more) == Cost(600_000, known=True)
+
+
 def test_a_count_that_makes_no_sense_costs_what_a_block_can_carry() -> None:
     table = Prices({"openai:m": Price(input=10, output=10)})
     assert table.cost("openai:m", Usage(input_tokens=2**53 - 1)) == Cost(2**53 - 1, known=True)

@@ -38,6 +38,13 @@ def test_anthropic_says_why_a_reply_ended(said: str | None, meant: StopReason) -
     assert finished.stop_reason == meant
 
 
+def test_anthropic_says_what_it_keeps_for_an_hour() -> None:
+    reply = AnthropicReply("it")
+    counts = '{"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_1h_input_tokens":5,"other":2}}'
+    fed(reply, f'{{"type":"message_start","message":{{"model":"m-1","usage":{counts}}}}}')
+    assert reply.usage == Usage(cache_write_tokens=7, cache_write_1h_tokens=5)
+
+
 def test_anthropic_reports_usage_at_the_start_and_corrects_it_at_the_end() -> None:
     reply = AnthropicReply("it")
     counts = '{"input_tokens":3,"cache_read_input_tokens":40,"cache_creation_input_tokens":7,"output_tokens":1}'

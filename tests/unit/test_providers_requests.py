@@ -70,6 +70,30 @@ def test_a_blank_segment_is_not_sent_and_hands_on_its_cache_point() -> None:
     assert points(body) == [True]
 
 
+def test_anthropic_is_told_how_long_to_keep_each_prefix() -> None:
+    asked = request(
+        TextSegment("the past", cache_point=True, cache_lifetime="1h"),
+        DataSegment("image/png", PNG, cache_point=True),
+        TextSegment("the tail"),
+    )
+    body = anthropic_request.request_body("m", msgspec.structs.replace(asked, system_cache_lifetime="1h"))
+    assert body.decode() == (
+        '{"model":"m","max_tokens":100,"stream":true,"messages":[{"role":"user","content":['
+        '{"type":"text","text":"the past","cache_control":{"type":"ephemeral","ttl":"1h"}},'
+        '{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="},'
+        '"cache_control":{"type":"ephemeral"}},'
+        '{"type":"text","text":"the tail"}]}],'
+        '"system":[{"type":"text","text":"Be short.","cache_control":{"type":"ephemeral","ttl":"1h"}}]}'
+    )
+
+
+def test_a_lifetime_that_is_shorter_than_a_later_one_is_made_as_long() -> None:
+    later = TextSegment("", cache_point=True, cache_lifetime="1h")
+    body = anthropic(request(TextSegment("a", cache_point=True), TextSegment("b"), later, TextSegment("c", True)))
+    controls = [part.get("cache_control") for part in [*body["system"], *parts(body)]]
+    assert controls == [{"type": "ephemeral", "ttl": "1h"}] * 3 + [{"type": "ephemeral"}]
+
+
 def test_the_system_text_is_cached_unless_told_otherwise() -> None:
     asked = msgspec.structs.replace(request(TextSegment("a")), system_cache_point=False)
     assert points(anthropic(asked)) == [False, False]

@@ -73,6 +73,12 @@ def estimate_data(mime: str, size_bytes: int) -> int:
     return IMAGE_TOKENS
 
 
+def is_plausible(estimated: int, reported: int) -> bool:
+    """Whether a model may count so many tokens where we count so many: beyond the bounds the report is broken."""
+    low, high = RATIO_BOUNDS
+    return estimated * low <= reported <= estimated * high
+
+
 class Calibration(msgspec.Struct, frozen=True):
     """How a model's own count compares to the estimate: `ratio` is its tokens for each estimated one."""
 

@@ -6,6 +6,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 import msgspec
 
 from timeloom.core.blocks import Usage
+from timeloom.core.blocks.caching import Lifetime
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 
@@ -30,10 +31,11 @@ StopReason = Literal["end", "max_tokens", "stop_sequence", "other"]
 
 
 class TextSegment(msgspec.Struct, frozen=True, tag="text"):
-    """Text of the prompt; the prefix up to its end is cached where `cache_point` is set."""
+    """Text of the prompt; the prefix up to its end is cached where `cache_point` is set, for that lifetime."""
 
     text: str
     cache_point: bool = False
+    cache_lifetime: Lifetime = "5m"
 
 
 class DataSegment(msgspec.Struct, frozen=True, tag="data"):
@@ -42,6 +44,7 @@ class DataSegment(msgspec.Struct, frozen=True, tag="data"):
     mime: str
     data: bytes
     cache_point: bool = False
+    cache_lifetime: Lifetime = "5m"
 
 
 Segment = TextSegment | DataSegment
@@ -61,6 +64,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     thinking_tokens: int = 0
     temperature: float | None = None
     system_cache_point: bool = True
+    system_cache_lifetime: Lifetime = "5m"
     number: int = 0
     opening: str = ""
 

@@ -3,18 +3,21 @@
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
 
 from timeloom.core.blocks import SourcesAdded
+from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings, Lifetime
 from timeloom.core.payload import BlobRef
+from timeloom.core.policy.cache_plan import CacheAsked, placed, planned
 from timeloom.core.policy.caching import cache_points
 from timeloom.core.policy.next_step import AskModel, Limits
 from timeloom.core.render.announce import Round, announce, cache_line
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.entry_text import needed_payloads
-from timeloom.core.render.prompt import Laid, PromptView, needed_seqs
+from timeloom.core.render.prompt import PREFIX_CHARS, Laid, PromptView, needed_seqs
 from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.render.sources_section import sources_section
 from timeloom.core.render.system import system
@@ -41,6 +44,13 @@ def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def system_hash(system_text: str) -> str:
+    """The name of a system text in the record of a cache; empty where a provider is sent none."""
+    if not system_text.strip():
+        return ""
+    return hashlib.sha256(system_text.encode("utf-8", "surrogatepass")).hexdigest()[:PREFIX_CHARS]
+
+
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt is made with besides the conversation."""
 
@@ -52,13 +62,19 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     thinking_tokens: int = 0
     instructions: str = ""
     """What the assistant is told of its own, after the instructions that all have."""
+    cache: CacheSettings = CacheSettings()
 
 
 class ConversationPrompter:
     """Keeps the rendered conversation, as it is sent, and adds to it what was appended since."""
 
     def __init__(
-        self, session: Session, tools: Sequence[ToolSpec], settings: PromptSettings, governor: Governor | None = None
+        self,
+        session: Session,
+        tools: Sequence[ToolSpec],
+        settings: PromptSettings,
+        governor: Governor | None = None,
+        rates: Callable[[], CacheRates] = CacheRates,
     ) -> None:
         self._session = session
         self._governor = governor or Governor(session=session)
@@ -70,48 +86,83 @@ class ConversationPrompter:
             own=settings.instructions,
         )
         self._system_tokens = estimate(self._system)
+        self._system_hash = system_hash(self._system)
+        # Asked for only when a prompt is made: a price may take a while to be known.
+        self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
+        self._tail_tokens = 0
         self._view: PromptView | None = None
         self._sent = _Sent(KeptPayloads(session))
         self._fresh: deque[Entry] = deque()
         session.listen(self._fresh.append)
+
+    async def sight(self) -> PromptView:
+        """The cacheable part at the present tail."""
+        return await self._rendered()
+
+    @property
+    def standing_tokens(self) -> int:
+        """Estimated tokens of the system text and the tail, the latter as it was in the last prompt."""
+        return self._system_tokens + self._sources_section()[1] + self._tail_tokens
+
+    @property
+    def rates(self) -> CacheRates:
+        """What cached tokens cost."""
+        return self._rates()
 
     async def prompt(self, session: Session, step: AskModel) -> Prompt:
         """The prompt at the present tail."""
         view = await self._rendered()
         views, settings = session.views, self._settings
         budgets = await self._governor.announced()
-        points = cache_points(views).seqs
+        points = cache_points(views, settings.cache).seqs
         for watcher in watchers:
             watcher(session, view.segments(points))
         fingerprint = view.fingerprint()
         laid = view.laid(points)
         self._sent.take(laid)
-        seq = views.tail
+        seq, asked = views.tail, self._asked(step)
+        ends = placed(views.cached, asked, laid.ends, view.end_at)
         sources, sources_tokens = self._sources_section()
         known_tokens = view.tokens + self._system_tokens + sources_tokens
         this = Round(
             iteration=step.round,
             max_iterations=step.round if step.last else settings.limits.max_iterations + views.progress.credits,
-            now=session.now(),
+            now=asked.at,
             budgets=budgets,
             prompt_tokens=views.reported.tokens(settings.model, known_tokens),
             window_tokens=settings.window_tokens,
-            cache=cache_line(views.reported.last, len(laid.points)),
+            cache=cache_line(views.reported.last, len(ends)),
         )
         turn, announced = current_turn(views), announce(this, views)
         tail = joined(turn, sources, announced)
+        self._tail_tokens = estimate(turn) + estimate(announced)
+        estimated_tokens = known_tokens + self._tail_tokens
+        whole = msgspec.structs.replace(asked, total_tokens=estimated_tokens)
+        plan = planned(views.cached, whole, ends, view.end_at)
         request = ModelRequest(
             system=self._system,
-            segments=await self._sent.segments(laid.points, tail),
+            segments=await self._sent.segments(plan.points, tail),
+            system_cache_lifetime=_system_lifetime(plan),
             max_output_tokens=settings.max_output_tokens,
             thinking_tokens=settings.thinking_tokens,
             number=views.spend.outcomes.get("decision", 0),
             opening=session.opening,
         )
         sha256 = request_sha256(self._system, fingerprint, tail)
-        estimated_tokens = known_tokens + estimate(turn) + estimate(announced)
-        return Prompt(request, sha256, self._system, tail, seq, estimated_tokens)
+        return Prompt(request, sha256, self._system, tail, seq, estimated_tokens, plan)
+
+    def _asked(self, step: AskModel) -> CacheAsked:
+        return CacheAsked(
+            model=self._settings.model,
+            calibration=self._session.views.reported.calibrations.get(self._settings.model),
+            system=self._system_hash,
+            system_tokens=self._system_tokens,
+            at=self._session.now(),
+            last=step.last,
+            settings=self._settings.cache,
+            rates=self._rates(),
+        )
 
     async def _rendered(self) -> PromptView:
         if self._view is None:
@@ -164,15 +215,21 @@ class _Sent:
                 self._stored.append((len(self._segments), rendered.mime, rendered.data))
             self._segments.append(_segment(rendered))
 
-    async def segments(self, points: Sequence[int], tail: str) -> tuple[Segment, ...]:
-        """The segments of a request with cache points at these places, which ends with that tail."""
+    async def segments(self, points: Sequence[CachePoint], tail: str) -> tuple[Segment, ...]:
+        """The segments of a request with these cache points, which ends with that tail."""
         out = self._segments.copy()
         for place, mime, ref in self._stored:
             out[place] = DataSegment(mime, await self._payloads.read(ref))
-        for place in points:
-            out[place] = msgspec.structs.replace(out[place], cache_point=True)
+        for point in points:
+            if place := point.blocks:
+                marked = msgspec.structs.replace(out[place - 1], cache_point=True, cache_lifetime=point.lifetime)
+                out[place - 1] = marked
         out.append(TextSegment(tail))
         return tuple(out)
+
+
+def _system_lifetime(plan: CacheForecast) -> Lifetime:
+    return plan.points[0].lifetime if plan.points else "5m"
 
 
 def _segment(rendered: RenderedSegment) -> Segment:

@@ -1,6 +1,5 @@
 """Replaying a log: the request of every model call made again from the log, and held against the hash it recorded."""
 
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, Literal
 
@@ -13,6 +12,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.paths import RoundTextPath
 from timeloom.core.payload import BlobRef, Text
+from timeloom.core.policy.cache_reasons import Change
 from timeloom.core.policy.caching import cache_points
 from timeloom.core.render.entry_text import needed_payloads
 from timeloom.core.render.fence import one_line
@@ -22,6 +22,8 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.store import Finding, Store
+from timeloom.runtime.cache_ledger import CacheLedger, CacheRow
+from timeloom.runtime.lookout import Lookout
 from timeloom.runtime.prompting import request_sha256
 
 PAGE: Final = 500
@@ -51,6 +53,10 @@ class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     ended: str = ""
     """The error or else the stop reason; empty where the log does not say how the call ended."""
     usage: Usage = Usage()
+    erased: bool = False
+    """Whether something that it showed was erased; then it is unchecked, and that is as it should be."""
+    cache: CacheRow | None = None
+    """What was expected of the provider's cache; None where there is no cacheable part, or not all of it is there."""
 
 
 class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prompt"):
@@ -143,9 +149,10 @@ class _Walk:
         self._conversation = conversation
         self._tenant = ""
         self._prompt = PromptView()
-        self._missing = _Lookout(self.views)
-        self._foreign = _Lookout(self.views)
+        self._missing = Lookout(self.views)
+        self._foreign = Lookout(self.views)
         self._doubts = _Doubts()
+        self._ledger = CacheLedger(self.views)
         self._told = 0
         self._other: Finding | None = None
         self._asked: dict[CallPurpose, ReplayedCall] = {}
@@ -162,8 +169,9 @@ class _Walk:
                 found += await self._called(entry, block)
             case ModelAnswered() as block:
                 found += self._answered(entry, block)
-            case Hidden() | Pruned() | RangeSummary():
+            case Hidden() | Pruned() | RangeSummary() as block:
                 self._doubts.forgotten()
+                self._ledger.forgot(block)
             case Unknown(foreign_type=ModelCalled.type_name) as block:
                 found += self._told_once(self._unknown(entry, block))
             case _:
@@ -189,31 +197,40 @@ class _Walk:
             raise CodedError(missing.code, missing.message)
         system, tail = await self._text(block.system), await self._text(block.tail)
         return RebuiltPrompt(
-            call=self._compared(entry, block, self._hashed(block, system, tail)),
+            call=self._compared(entry, block, "" if block.erased else self._hashed(block, system, tail)),
             system=system,
-            segments=self._prompt.segments(cache_points(self.views).seqs) if decision else (),
+            segments=self._prompt.segments(self._points(block)) if decision else (),
             tail=tail,
             seqs=tuple(needed_seqs(self.views)) if decision else (),
         )
 
     def end(self) -> Iterator[ReplayedCall | Finding]:
         """What is left to say: calls whose end the log does not tell, and differences that no later call explains."""
-        yield from sorted(self._asked.values(), key=lambda call: call.seq)
+        yield from sorted(map(_without_end, self._asked.values()), key=lambda call: call.seq)
         yield from self._doubts.end()
 
     async def _called(self, entry: Entry, block: ModelCalled) -> list[ReplayedCall | Finding]:
         found: list[ReplayedCall | Finding] = []
         if before := self._asked.pop(block.purpose, None):
-            found.append(before)
-        rebuilt = ""
+            found.append(_without_end(before))
+        rebuilt, row = "", None
+        if block.erased:
+            self._ledger.skipped(entry)
+            self._asked[block.purpose] = self._compared(entry, block, rebuilt)
+            return found
         try:
             system, tail = await self._text(block.system), await self._text(block.tail)
         except BlobError as error:
             found.append(self._lost(entry, error))
+            self._ledger.skipped(entry)
         else:
             if block.purpose != "decision" or not self._missing.first():
                 rebuilt = self._hashed(block, system, tail)
-        call = self._asked[block.purpose] = self._compared(entry, block, rebuilt)
+            if block.purpose == "decision":
+                row = await self._named(self._ledger.called(entry, block, self._prompt, (system, tail)))
+        call = self._asked[block.purpose] = replace(self._compared(entry, block, rebuilt), cache=row)
+        if row and not row.reproduced and call.verdict == "same":
+            found.append(self._other_points(entry))
         excuse = self._excuse(entry, block) if call.verdict == "differs" and block.purpose == "decision" else None
         if excuse is None:
             return found + self._doubts.weigh(call)
@@ -231,11 +248,27 @@ class _Walk:
         return self._other
 
     def _answered(self, entry: Entry, block: ModelAnswered) -> list[ReplayedCall]:
+        self._ledger.heard(entry)
         call = self._asked.get(block.purpose)
         if call is None or (call.turn_id, call.round, call.attempt) != (entry.turn_id, block.round, block.attempt):
             return []
         del self._asked[block.purpose]
-        return [replace(call, ended=block.error or block.stop_reason, usage=block.usage)]
+        row = self._ledger.answered(block, call.cache) if call.cache else None
+        return [replace(call, ended=block.error or block.stop_reason, usage=block.usage, cache=row)]
+
+    async def _named(self, row: CacheRow) -> CacheRow:
+        """The row with the path of the block that is shown otherwise."""
+        if row.change is None or not row.change.seq:
+            return row
+        page = await self._store.load(self._conversation, after=row.change.seq - 1, limit=1)
+        return replace(row, change=replace(row.change, path=page[0].path if page else ""))
+
+    def _other_points(self, entry: Entry) -> Finding:
+        message = f"entry {entry.seq}: its cache points or their lifetimes are others than the log gives"
+        return Finding("cache_differs", message, self._conversation, entry.seq)
+
+    def _points(self, block: ModelCalled) -> tuple[int, ...]:
+        return block.cache.seqs if block.cache else cache_points(self.views).seqs
 
     def _hashed(self, block: ModelCalled, system: str, tail: str) -> str:
         return request_sha256(system, self._prompt.fingerprint() if block.purpose == "decision" else "", tail)
@@ -254,6 +287,7 @@ class _Walk:
             stored_sha256=block.request_sha256,
             rebuilt_sha256=rebuilt,
             verdict=verdict if rebuilt else "unchecked",
+            erased=block.erased,
         )
 
     async def _payloads(self, entry: Entry) -> tuple[dict[BlobRef, bytes], list[Finding]]:
@@ -289,33 +323,9 @@ class _Walk:
         return [finding]
 
 
-class _Lookout:
-    """Entries that spoil every prompt for as long as they are in sight, each with what is wrong with it."""
-
-    def __init__(self, views: Views) -> None:
-        self._visible = views.visible
-        self._found: deque[tuple[int, int, Finding]] = deque()
-
-    def add(self, entry: Entry, finding: Finding) -> None:
-        """Takes in an entry that the views have taken in."""
-        # A summary stands where the first of what it covers was.
-        place = entry.seq if entry.seq in self._visible.shown else self._visible.summaries.get(entry.path, (0, 0))[1]
-        self._found.append((entry.seq, place, finding))
-
-    def first(self) -> Finding | None:
-        """What is wrong with the oldest of them in sight; one that went out of sight never comes back."""
-        while self._found:
-            seq, place, finding = self._found[0]
-            if self._is_shown(seq, place):
-                return finding
-            self._found.popleft()
-        return None
-
-    def _is_shown(self, seq: int, place: int) -> bool:
-        if place not in self._visible.shown:
-            return False
-        stand = self._visible.shown[place]
-        return stand.by == seq if stand else place == seq
+def _without_end(call: ReplayedCall) -> ReplayedCall:
+    row = call.cache
+    return replace(call, cache=replace(row, change=row.change or Change("no_outcome"))) if row else call
 
 
 class _Doubts:

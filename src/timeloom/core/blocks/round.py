@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from timeloom.core.blocks.block import Block, need_call, need_count, need_positive, need_text
+from timeloom.core.blocks.caching import CacheForecast
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.payload import Text
 
@@ -18,6 +19,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     input_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    """Those of `cache_write_tokens` that the provider keeps for an hour."""
     output_tokens: int = 0
     cost_nano_usd: int = 0
 
@@ -52,6 +55,8 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     """Our own count of the whole request; 0 where nobody counted."""
     rendering: int = 1
     """The version of the rendering that made the request; another one need not come to the same bytes."""
+    cache: CacheForecast | None = None
+    """Its cache points, and what was expected of the provider's cache; None where nobody asked."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

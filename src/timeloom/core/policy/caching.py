@@ -6,20 +6,9 @@ from typing import Final
 
 import msgspec
 
+from timeloom.core.blocks.caching import CacheSettings
 from timeloom.core.view.turns import Round, TurnsView
 from timeloom.core.view.views import Views
-
-
-class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """From how many rounds on a pre-tail point is set, how many rounds stay behind it, and how much may be edited.
-
-    A larger offset lets more be hidden and costs more to send again after a hide.
-    """
-
-    min_rounds: int = 2
-    offset_rounds: int = 4
-    editable_tail_tokens: int = 20_000
-
 
 DEFAULT_SETTINGS: Final = CacheSettings()
 

@@ -1,0 +1,84 @@
+"""The cache plan of a request: its cache points, their lifetimes, and what is expected of the provider's cache."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings
+from timeloom.core.policy.cache_arithmetic import (
+    Shape,
+    found_at,
+    reaches,
+    recorded,
+    rules_of,
+    scale_of,
+)
+from timeloom.core.policy.lifetimes import choose_lifetimes, pause_share
+from timeloom.core.render.prompt import End
+from timeloom.core.tokens import Calibration
+from timeloom.core.view.cached import CachedView
+
+
+class CacheAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan is made for: the log holds all of it, or records it with the call."""
+
+    model: str
+    calibration: Calibration | None = None
+    system: str
+    """A hash of the system text; empty where there is none."""
+    system_tokens: int
+    total_tokens: int = 0
+    """Our own count of the whole request."""
+    at: str
+    last: bool = False
+    settings: CacheSettings = CacheSettings()
+    rates: CacheRates = CacheRates()
+
+
+EndAt = Callable[[int], End | None]
+
+
+def placed(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: EndAt) -> tuple[End, ...]:
+    """Where the points stand: one more at the longest prefix that the provider keeps, where it is out of their reach.
+
+    The first gives way where there would be too many: it is of use only if something is forgotten after it, and then
+    those behind it are, too.
+    """
+    rules = rules_of(asked.model)
+    kept = found_at(cached.of(asked.model).kept, asked.system, _standing(end_at), rules, asked.at).standing
+    there = end_at(kept[-1].blocks) if kept else None
+    if there is None or any(reaches(end.blocks, there.blocks, rules) for end in ends):
+        return tuple(ends)
+    # One of the points is on the system text.
+    others = ends[-(rules.max_points - 2) :]
+    return tuple(sorted([there, *others], key=lambda end: end.blocks))
+
+
+def planned(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: EndAt) -> CacheForecast:
+    """The points with the lifetimes that cost least, and the forecast; the same for the same arguments, always."""
+    cache, standing = cached.of(asked.model), _standing(end_at)
+    shape = Shape(
+        system=asked.system,
+        points=_points(asked, ends),
+        total_tokens=asked.total_tokens,
+        scale=scale_of(cache, asked.system, standing, asked.calibration),
+    )
+    made = choose_lifetimes(
+        shape,
+        found_at(cache.kept, asked.system, standing, rules_of(asked.model), asked.at),
+        asked.rates,
+        pause_share(cached, last=asked.last),
+        asked.settings.lifetime,
+    )
+    blank = CacheForecast(at=asked.at, system=asked.system, last=asked.last, settings=asked.settings, rates=asked.rates)
+    return recorded(made, blank)
+
+
+def _points(asked: CacheAsked, ends: Sequence[End]) -> tuple[CachePoint, ...]:
+    system = [CachePoint(0, 0, asked.system_tokens)] if asked.system else []
+    tokens = asked.system_tokens
+    return (*system, *(CachePoint(end.seq, end.blocks, tokens + end.tokens, end.prefix) for end in ends))
+
+
+def _standing(end_at: EndAt) -> Callable[[int], str]:
+    return lambda blocks: end.prefix if (end := end_at(blocks)) else ""
