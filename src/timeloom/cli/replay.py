@@ -2,15 +2,16 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from timeloom.cli.options import data_dir_option
+from timeloom.cli.options import with_settings
 from timeloom.cli.replay_cache import print_ledger
+from timeloom.cli.rerun import Again, rerun_options, run_again
 from timeloom.cli.shared import chosen_conversations, command_body, complain, existing_store
+from timeloom.config.resolve import Loaded
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
@@ -27,7 +28,7 @@ MAX_RANGES: Final = 20
 
 
 @click.command()
-@data_dir_option
+@with_settings("data_dir", "model")
 @click.option("--conversation", "only", metavar="ID", help="This conversation only; without it, all of them.")
 @click.option("--verify", is_flag=True, help="Check every call, and print only counts and what is wrong.")
 @click.option("--cache", is_flag=True, help="Print what was expected of the provider's cache beside what it reported.")
@@ -39,9 +40,13 @@ MAX_RANGES: Final = 20
     help="With --prompt: what the model was asked for; a decision unless said.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one a line.")
+@click.argument("conversation", required=False)
 @command_body
+@rerun_options
 async def replay(
-    data_dir: Path,
+    again: Again | None,
+    loaded: Loaded,
+    conversation: str | None,
     only: str | None,
     *,
     verify: bool,
@@ -57,14 +62,21 @@ async def replay(
     --cache prints the ledger of the provider's cache, with the bill.
     Nothing is sent to a model and nothing is changed. Exits with 1 if a request comes out otherwise than it was sent,
     or if what it is made from cannot be read.
+
+    --from runs a conversation again from an entry, with the model that is named, and prints what comes out beside what
+    was recorded; without CONVERSATION, the newest. Recorded tool results are used again, and the conversation stays as
+    it is.
     """
     if path is None and (attempt or purpose):
         raise click.UsageError("--attempt and --purpose say which call --prompt means; give that, too")
-    if path is not None and verify:
-        raise click.UsageError("--verify checks all calls and --prompt prints one; give one of them")
-    if cache and (verify or path is not None):
-        raise click.UsageError("--cache prints a ledger of its own; give it without --verify and --prompt")
-    async with existing_store(data_dir) as store:
+    if conversation is not None and only is not None:
+        raise click.UsageError("CONVERSATION and --conversation both say which one; give one of them")
+    if sum((verify, cache, path is not None, again is not None)) > 1:
+        raise click.UsageError("--verify, --prompt, --cache and --from each print something of their own; give one")
+    only = conversation or only
+    if again:
+        return await run_again(loaded.settings, only, again, as_json=as_json)
+    async with existing_store(loaded.settings.data_dir) as store:
         if cache:
             return await print_ledger(store, only, as_json=as_json)
         if path is not None:

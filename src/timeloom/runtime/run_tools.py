@@ -34,6 +34,12 @@ _strays: Final[set[_Running]] = set()
 """Tasks that did not stop; the event loop alone would not keep them from being collected in the middle of work."""
 
 
+class KnownOutcome(Outcome, frozen=True, kw_only=True):
+    """An outcome whose blocks are known, as those of a recorded call are; they go on the timeline as they stand."""
+
+    known: tuple[AnyBlock, ...] = ()
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How calls are run: how texts are shown, and how a running call is stopped from outside."""
 
@@ -91,6 +97,8 @@ async def reconcile_call(
 
 
 async def _closing(tool: Tool, outcome: Outcome, context: ToolContext, settings: RunSettings) -> tuple[AnyBlock, ...]:
+    if isinstance(outcome, KnownOutcome):
+        return outcome.known
     place = CallPlace(spec=tool.spec, turn_id=context.turn_id, tool_call_id=context.tool_call_id)
     try:
         return result_blocks(outcome, place, context.timeline.views, settings.show, await _texts(outcome, context))

@@ -1,0 +1,247 @@
+"""The course of turns: what a model decided round by round, what that took, and two courses side by side."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Completion,
+    ModelAnswered,
+    ModelCalled,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    ToolCall,
+    ToolCode,
+    TurnEnded,
+    Usage,
+    UserPrompt,
+)
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.payload import Text
+from timeloom.core.timeline import NO_TURN, Entry, microseconds_between
+
+ReadText = Callable[[Text], Awaitable[str]]
+"""Reads a text, wherever it is."""
+
+Given = Literal["", "recorded", "live", "run", "not_recorded"]
+"""Where a call's result is from: the record, the tool itself, a tool of the conversation's own, or nowhere."""
+
+Verdict = Literal["same", "differs", "only_recorded", "only_rerun"]
+
+
+class CallMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call as the model wanted it; `params` is JSON with its keys in order."""
+
+    tool_call_id: CallId
+    tool_id: str
+    params: str
+    code: str = ""
+    failed: bool = False
+    result: Given = ""
+
+    def wants_the_same(self, other: "CallMade") -> bool:
+        """Whether the other is a call of the same tool with the same parameters."""
+        return (self.tool_id, self.params, self.code) == (other.tool_id, other.params, other.code)
+
+
+class Effort(msgspec.Struct, frozen=True, kw_only=True):
+    """What some rounds took: requests with their usage, and how long the model was waited for."""
+
+    requests: int = 0
+    calls: int = 0
+    usage: Usage = Usage()
+    model_ms: int = 0
+
+    def __add__(self, other: "Effort") -> "Effort":
+        names = Usage.__struct_fields__
+        return Effort(
+            requests=self.requests + other.requests,
+            calls=self.calls + other.calls,
+            usage=Usage(**{name: getattr(self.usage, name) + getattr(other.usage, name) for name in names}),
+            model_ms=self.model_ms + other.model_ms,
+        )
+
+
+class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
+    """A round: the calls that were decided on, or the answer, and what it took."""
+
+    round: int
+    calls: tuple[CallMade, ...] = ()
+    answer: str = ""
+    effort: Effort = Effort()
+
+    def is_like(self, other: "RoundMade") -> bool:
+        """Whether the model decided the same."""
+        same = len(self.calls) == len(other.calls) and all(map(CallMade.wants_the_same, self.calls, other.calls))
+        return same and self.answer == other.answer
+
+
+class TurnMade(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn, or what of it came after some place; `ended` is empty where it did not."""
+
+    turn_id: TurnId
+    prompt: str = ""
+    rounds: tuple[RoundMade, ...] = ()
+    ended: str = ""
+
+
+class RoundPair(msgspec.Struct, frozen=True, kw_only=True):
+    """The rounds of one number."""
+
+    round: int
+    verdict: Verdict
+    recorded: RoundMade | None = None
+    rerun: RoundMade | None = None
+
+
+class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as it was recorded and as it was run again."""
+
+    turn_id: TurnId
+    prompt: str
+    verdict: Verdict
+    recorded_end: str
+    rerun_end: str
+    rounds: tuple[RoundPair, ...]
+
+
+async def course_of(entries: Iterable[Entry], text: ReadText) -> list[TurnMade]:
+    """The turns of these entries in order."""
+    turns: dict[TurnId, _Turn] = {}
+    for entry in entries:
+        if entry.turn_id != NO_TURN:
+            turn = turns.setdefault(entry.turn_id, _Turn(entry.turn_id))
+            await turn.add(entry, text)
+    return [turn.made() for turn in turns.values() if turn.rounds or turn.prompt]
+
+
+def canonical(params: str) -> str:
+    """The parameters with their keys in order, so that equal ones are equal texts."""
+    return msgspec.json.encode(msgspec.json.decode(params), order="sorted").decode()
+
+
+def side_by_side(recorded: Sequence[TurnMade], rerun: Sequence[TurnMade]) -> tuple[TurnPair, ...]:
+    """The turns of both, paired by their ids, those of the record first."""
+    again = {turn.turn_id: turn for turn in rerun}
+    pairs = [_turn_pair(turn, again.pop(turn.turn_id, None)) for turn in recorded]
+    return (*pairs, *(_turn_pair(None, turn) for turn in again.values()))
+
+
+def effort_of(turns: Iterable[TurnMade]) -> Effort:
+    """What all of them took."""
+    return sum((made.effort for turn in turns for made in turn.rounds), Effort())
+
+
+class _Round(msgspec.Struct):
+    round: int
+    calls: list[CallMade] = []
+    answer: str = ""
+    requests: int = 0
+    effort: Effort = Effort()
+    asked_ts: str = ""
+
+    def made(self) -> RoundMade:
+        effort = self.effort + Effort(requests=self.requests, calls=len(self.calls))
+        return RoundMade(round=self.round, calls=tuple(self.calls), answer=self.answer, effort=effort)
+
+
+class _Turn:
+    """A turn on its way."""
+
+    def __init__(self, turn_id: TurnId) -> None:
+        self._id = turn_id
+        self._codes: dict[CallId, str] = {}
+        self._ended = ""
+        self.prompt = ""
+        self.rounds: dict[int, _Round] = {}
+
+    def made(self) -> TurnMade:
+        rounds = tuple(one.made() for one in self.rounds.values())
+        return TurnMade(turn_id=self._id, prompt=self.prompt, rounds=rounds, ended=self._ended)
+
+    async def add(self, entry: Entry, text: ReadText) -> None:
+        match entry.block:
+            case UserPrompt() as block:
+                self.prompt = await text(block.text)
+            case TurnEnded(reason=reason):
+                self._ended = reason
+            case ToolCode() as block:
+                self._codes[block.tool_call_id] = await text(block.text)
+            case ToolCall() as block:
+                await self._add_call(block, text)
+            case Completion() as block:
+                self._current().answer = await text(block.text)
+            case _:
+                self._add_step(entry.block, entry.ts)
+
+    def _add_step(self, block: AnyBlock, ts: str) -> None:
+        match block:
+            case RoundStarted(round=number):
+                self._round(number)
+            case ModelCalled(purpose="decision" | "compaction", round=number):
+                asked = self._round(number)
+                asked.requests += 1
+                asked.asked_ts = ts
+            case ModelAnswered(purpose="decision" | "compaction", round=number) as answer:
+                asked = self._round(number)
+                took_ms = microseconds_between(asked.asked_ts or ts, ts) // 1000
+                asked.effort += Effort(usage=answer.usage, model_ms=took_ms)
+            case ResultDigest() | ResultStatus() as result:
+                self._add_result(result)
+            case _:
+                pass
+
+    async def _add_call(self, block: ToolCall, text: ReadText) -> None:
+        call = CallMade(
+            tool_call_id=block.tool_call_id,
+            tool_id=block.tool_id,
+            params=canonical(await text(block.params)),
+            code=self._codes.get(block.tool_call_id, ""),
+        )
+        self._current().calls.append(call)
+
+    def _add_result(self, result: ResultDigest | ResultStatus) -> None:
+        error = result.error if isinstance(result, ResultStatus) else result.digest.error
+        calls = self._current().calls
+        for place, call in enumerate(calls):
+            if error and call.tool_call_id == result.tool_call_id:
+                calls[place] = replace(call, failed=True)
+
+    def _current(self) -> _Round:
+        return next(reversed(self.rounds.values()), None) or self._round(1)
+
+    def _round(self, number: int) -> _Round:
+        return self.rounds.setdefault(number, _Round(number))
+
+
+def _turn_pair(recorded: TurnMade | None, rerun: TurnMade | None) -> TurnPair:
+    either = recorded or rerun
+    assert either is not None
+    before = {made.round: made for made in recorded.rounds} if recorded else {}
+    again = {made.round: made for made in rerun.rounds} if rerun else {}
+    rounds = tuple(_round_pair(number, before.get(number), again.get(number)) for number in sorted({*before, *again}))
+    verdict = _verdict(recorded is not None, rerun is not None, all(pair.verdict == "same" for pair in rounds))
+    return TurnPair(
+        turn_id=either.turn_id,
+        prompt=either.prompt,
+        verdict=verdict,
+        recorded_end=recorded.ended if recorded else "",
+        rerun_end=rerun.ended if rerun else "",
+        rounds=rounds,
+    )
+
+
+def _round_pair(number: int, recorded: RoundMade | None, rerun: RoundMade | None) -> RoundPair:
+    alike = bool(recorded and rerun and recorded.is_like(rerun))
+    verdict = _verdict(recorded is not None, rerun is not None, alike)
+    return RoundPair(round=number, verdict=verdict, recorded=recorded, rerun=rerun)
+
+
+def _verdict(recorded: bool, rerun: bool, alike: bool) -> Verdict:
+    if recorded and rerun:
+        return "same" if alike else "differs"
+    return "only_recorded" if recorded else "only_rerun"

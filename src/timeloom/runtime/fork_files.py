@@ -1,0 +1,150 @@
+"""Files of a fork: copies of what the turns left on disk, and of a turn that is cut what was there at the cut.
+
+They are copies and no hard links: tools refuse a file that has a second name, since that may lie anywhere, and a
+program that writes into its file would write into that of the other conversation.
+"""
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.paths import FilePath, PathError, PhysicalPath, parse, physical
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Entry, microseconds_between
+from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.views import Views
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.clock import timestamp
+from timeloom.ports.store import Store
+from timeloom.tools.artifacts import stored_file
+from timeloom.tools.workspace import UNSEEN, Workspace
+
+
+class CutTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that a fork cuts: its entries up to the cut, and all that its conversation knows of files."""
+
+    turn_id: TurnId
+    entries: tuple[Entry, ...]
+    later: ArtifactsView
+
+
+async def copy_files(store: Store, source: Path, target: Path, turns: Sequence[TurnId], cut: CutTurn | None) -> None:
+    """Copies the folders of these turns; the source's name is that of its conversation."""
+    try:
+        await asyncio.to_thread(_copy_turns, source, target, turns, cut)
+        if cut:
+            await _restore(store, ConversationId(source.name), target, cut)
+    except OSError as error:
+        await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+        name = errno.errorcode.get(error.errno or 0, "an unknown error")
+        raise CodedError("workspace_failed", f"the files cannot be copied; the disk refused: {name}") from error
+
+
+def _copy_turns(source: Path, target: Path, turns: Sequence[TurnId], cut: CutTurn | None) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target.mkdir(mode=0o700)
+    for turn in turns:
+        is_wanted = _until(cut) if cut and turn == cut.turn_id else _any
+        _copy_tree(source / turn, target / turn, is_wanted)
+
+
+def _any(_file: Path, _physical: str) -> bool:
+    return True
+
+
+def _until(cut: CutTurn) -> Callable[[Path, str], bool]:
+    """Whether a file is still as it was at the cut: no later version is recorded, and nobody has written to it."""
+    last = cut.entries[-1]
+    changed = {_place(path) for path, seqs in _seqs(cut.later).items() if any(seq > last.seq for seq in seqs)}
+
+    def is_wanted(file: Path, place: str) -> bool:
+        written = timestamp(file.lstat().st_mtime_ns // 1000)
+        return place not in changed and not microseconds_between(last.ts, written)
+
+    return is_wanted
+
+
+def _seqs(files: ArtifactsView) -> dict[str, list[int]]:
+    return {
+        path: [seq for version in known.versions for seq in (*version.content_seqs, version.digest_seq or 0)]
+        for path, known in files.artifacts.items()
+    }
+
+
+def _place(path: str) -> str:
+    """Where the file of that logical path lies; empty where it names none."""
+    try:
+        found = parse(path)
+        return str(physical(found)) if isinstance(found, FilePath) else ""
+    except PathError:
+        return ""
+
+
+def _copy_tree(source: Path, target: Path, is_wanted: Callable[[Path, str], bool]) -> None:
+    # It does not follow links: what they lead to need not be of this conversation.
+    for folder, folders, names in os.walk(source):
+        here = Path(folder)
+        there = target / here.relative_to(source)
+        there.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for name in [*names, *(name for name in folders if (here / name).is_symlink())]:
+            place = "/".join((source.name, *here.relative_to(source).parts, name))
+            if not name.startswith(UNSEEN):
+                _copy(here / name, there / name, lambda file, place=place: is_wanted(file, place))
+
+
+def _copy(source: Path, target: Path, is_wanted: Callable[[Path], bool]) -> None:
+    try:
+        mode = source.lstat().st_mode
+        # Pipes and sockets have nothing in them that could be copied.
+        if (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and is_wanted(source):
+            shutil.copy2(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        # The conversation goes on meanwhile, and may have put it away.
+        return
+
+
+async def _restore(store: Store, source: ConversationId, target: Path, cut: CutTurn) -> None:
+    """Brings the versions that the timeline had at the cut, where the disk has newer ones or none."""
+    known = ArtifactsView()
+    for entry in cut.entries:
+        known.add(entry)
+    past = _Past(store, source, (await store.info(source)).tenant, Views(artifacts=known))
+    workspace = Workspace(target)
+    for path in known.artifacts:
+        place = _place(path)
+        if not place.startswith(f"{cut.turn_id}/") or (target / place).exists():
+            continue
+        found = parse(path)
+        assert isinstance(found, FilePath)
+        try:
+            stored = await stored_file(found, past)
+        except BlobError:
+            # Erased, or lost: then the fork has the file no more than its source.
+            continue
+        if stored and stored.complete:
+            await asyncio.to_thread(workspace.write, PhysicalPath(place), stored.data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The source as it was at the cut, for those who read files of its timeline."""
+
+    store: Store
+    conversation: ConversationId
+    tenant: str
+    views: Views
+
+    async def entries(self, seqs: Sequence[int]) -> list[Entry]:
+        return [entry for seq in seqs for entry in await self.store.load(self.conversation, after=seq - 1, limit=1)]
+
+    async def payload(self, ref: BlobRef) -> bytes:
+        return await self.store.read_blob(self.tenant, ref)

@@ -1,0 +1,87 @@
+"""`timeloom fork --at` and `timeloom replay --from` as their user meets them: real processes on one data folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+from chat_stage import Stage, answer, call
+
+WRITE = call("react.write", path="files/note.md", content="# Note on ferries")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    stage = Stage(tmp_path)
+    (tmp_path / "other.yaml").write_text(
+        json.dumps([{"reply": one} for one in (WRITE, call("react.rg", pattern="ferries"), answer("Other."))])
+    )
+    stage.script(WRITE, answer("The first answer."), answer("The second answer."))
+    stage.run("chat", typed="one\n")
+    return stage
+
+
+def conversations(stage: Stage) -> list[str]:
+    lines = stage.run("export", "--json").stdout.splitlines()
+    return [json.loads(line)["conversation_id"] for line in lines]
+
+
+def test_a_fork_in_the_middle_of_a_call_has_ended_there_and_goes_on_when_somebody_speaks(stage: Stage) -> None:
+    (source,) = conversations(stage)
+    done = stage.run("fork", source, "--at", "7", "--json")
+    copy = json.loads(done.stdout)
+    assert (copy["cut"], copy["forked_from"]["seq"]) == (True, 7)
+    assert stage.run("worker").stdout == "no turn is open\n"
+    talk = stage.run("chat", "--conversation", copy["conversation"], typed="again\n")
+    assert talk.stdout == "The first answer.\n"
+    assert stage.run("verify").returncode == 0
+    assert stage.run("replay", "--verify").returncode == 0
+    assert stage.run("verify", "--recovery").returncode == 0
+
+
+def test_where_to_fork_is_said_once_and_must_be_there(stage: Stage) -> None:
+    (source,) = conversations(stage)
+    assert stage.run("fork", source, "--at", "3", "--turn", "1").returncode == 2
+    refused = stage.run("fork", source, "--at", "999")
+    assert (refused.returncode, "from 1 to" in refused.stderr) == (1, True)
+
+
+def test_a_rerun_shows_the_difference_and_leaves_nothing_behind(stage: Stage, tmp_path: Path) -> None:
+    (source,) = conversations(stage)
+    before = sorted(path.relative_to(tmp_path) for path in (tmp_path / "data" / "workspaces").rglob("*"))
+    done = stage.run("replay", source, "--from", "8", "--model", f"script:{tmp_path / 'other.yaml'}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the last place up to 8 where the model could be asked" in done.stdout
+    assert "The first difference is in round 2" in done.stdout
+    rows = [line.split()[:3] for line in done.stdout.splitlines() if "re-run  " in line]
+    assert rows[:3] == [
+        ["re-run", "the", "same"],
+        ["re-run", "react.rg", '{"pattern":"ferries"}'],
+        ["3", "re-run", "answer:"],
+    ]
+    assert conversations(stage) == [source]
+    assert sorted(path.relative_to(tmp_path) for path in (tmp_path / "data" / "workspaces").rglob("*")) == before
+
+
+def test_a_rerun_of_the_newest_conversation_is_kept_on_demand(stage: Stage, tmp_path: Path) -> None:
+    (source,) = conversations(stage)
+    done = stage.run("replay", "--from", "1", "--model", f"script:{tmp_path / 'other.yaml'}", "--keep", "--json")
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["is_same"], found["forked_from"]["conversation_id"]) == ("rerun", False, source)
+    assert conversations(stage) == [source, found["kept"]]
+    assert [pair["verdict"] for pair in found["turns"][0]["rounds"]] == ["same", "differs", "only_rerun"]
+    assert stage.run("verify").returncode == 0
+    assert stage.run("replay", "--verify").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--keep",), ("--turns", "1"), ("--from", "1", "--verify"), ("--from", "1", "--cache"), ("--from", "0")],
+)
+def test_options_that_do_not_go_together_are_refused(stage: Stage, options: tuple[str, ...]) -> None:
+    assert stage.run("replay", *options).returncode == 2
+
+
+def test_a_model_that_has_no_answer_ends_the_rerun_with_a_failure(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text(json.dumps([{"reply": WRITE}]))
+    done = stage.run("replay", "--from", "1", "--model", f"script:{tmp_path / 'empty.yaml'}")
+    assert (done.returncode, "completed / provider_error" in done.stdout) == (1, True)
