@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -11,8 +12,11 @@ from timeloom.core.blocks import ConversationStarted
 from timeloom.core.blocks.caching import CacheSettings
 from timeloom.core.ids import ConversationId, make_conversation_id
 from timeloom.core.policy.budget import Budgets
+from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.render.cards import CardLimits
 from timeloom.core.render.previews import shown_text
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
@@ -21,9 +25,12 @@ from timeloom.ports.store import Store
 from timeloom.runtime.act import Workshop
 from timeloom.runtime.ask_model import Asking, LiveDelta
 from timeloom.runtime.cache_rates import cache_rates
+from timeloom.runtime.compact import Compactor
 from timeloom.runtime.govern import Governor
 from timeloom.runtime.inbox import Inbox
+from timeloom.runtime.make_room import Room
 from timeloom.runtime.prompting import ConversationPrompter, PromptSettings
+from timeloom.runtime.prune import Pruner
 from timeloom.runtime.session import HOLDER, Session
 from timeloom.runtime.title import Titling
 from timeloom.runtime.turn import Turns
@@ -45,6 +52,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
     budgets: Budgets = Budgets()
     cache: CacheSettings = CacheSettings()
+    prune: PruneSettings = PruneSettings()
+    cards: CardLimits = CardLimits()
+    compact: CompactSettings = CompactSettings()
 
     @property
     def workspaces(self) -> Path:
@@ -76,7 +86,20 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                 editable_tail_tokens=settings.cache.editable_tail_tokens,
                 lifetime=settings.cache.lifetime,
             ),
+            prune=settings.context.prune(),
+            cards=settings.context.cards(),
+            compact=settings.context.compact(),
         )
+
+
+class SideModels(msgspec.Struct, frozen=True, kw_only=True):
+    """Models that a conversation has beside its own: for its title and for its summaries; None for none."""
+
+    title: Model | None = None
+    summary: Model | None = None
+
+
+NO_MODELS: Final = SideModels()
 
 
 async def open_session(
@@ -102,19 +125,20 @@ def make_turns(
     setting: Setting,
     on_delta: Callable[[LiveDelta], None],
     registry: ToolRegistry | None = None,
-    *,
-    title_model: Model | None = None,
+    side: SideModels = NO_MODELS,
 ) -> Turns:
     """What runs the session's turns with that model; without a registry, with the react tools.
 
-    Without a title model the first words of a conversation are its title.
+    Without a model for titles the first words of a conversation are its title; without one for summaries, they are
+    made of what was said.
     """
     registry = registry or ToolRegistry(react_tools(Reading(limits=setting.read), Hiding(setting.cache)))
     prompts = PromptSettings(
         model=model.name,
         limits=setting.limits,
         window_tokens=model.window_tokens,
-        max_output_tokens=setting.max_output_tokens,
+        # A small window is not to be filled by the reply alone.
+        max_output_tokens=min(setting.max_output_tokens, max(1, model.window_tokens // 4)),
         thinking_tokens=setting.thinking_tokens,
         instructions=setting.instructions,
         cache=setting.cache,
@@ -135,5 +159,26 @@ def make_turns(
     )
     prompter = ConversationPrompter(session, registry.specs(), prompts, governor, partial(cache_rates, model))
     asking = Asking(session=session, model=model, prompter=prompter, on_delta=on_delta, governor=governor)
-    titles = Titling(session, title_model, governor=governor)
-    return Turns(session=session, asking=asking, workshop=workshop, inbox=inbox, titles=titles, limits=setting.limits)
+    room = Room(
+        session=session,
+        model=model,
+        prompter=prompter,
+        pruner=Pruner(session=session, model=model.name, settings=setting.prune, limits=setting.cards),
+        compactor=Compactor(
+            session=session,
+            governor=governor,
+            model=side.summary,
+            settings=setting.compact,
+            text_chars=setting.cards.text_chars,
+        ),
+        reply_tokens=prompts.max_output_tokens,
+    )
+    return Turns(
+        session=session,
+        asking=asking,
+        room=room,
+        workshop=workshop,
+        inbox=inbox,
+        titles=Titling(session, side.title, governor=governor),
+        limits=setting.limits,
+    )

@@ -71,7 +71,9 @@ class Stage:
         session = await open_session(self.store, conversation, HEADER)
         setting = Setting(data_dir=self._tmp_path, limits=self._limits)
         title_model = self.model if self._titles else None
-        turns = make_turns(session, self.model, setting, lambda _: None, _registry(), side=SideModels(title=title_model))
+        turns = make_turns(
+            session, self.model, setting, lambda _: None, _registry(), side=SideModels(title=title_model)
+        )
         turns.asking.backoff = (0.001,)
         return turns
 

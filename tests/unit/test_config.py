@@ -51,6 +51,8 @@ def sample(row: Row, number: int) -> Said:
     match row.default:
         case int():
             return Said(str(100 + number), str(100 + number), 100 + number)
+        case float() as share if share < 1:
+            return Said(f"0.{number + 1}", f"0.{number + 1}", float(f"0.{number + 1}"))
         case float():
             return Said(f"{number}.5", f"{number}.5", number + 0.5)
         case "none":

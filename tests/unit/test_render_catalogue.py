@@ -67,7 +67,7 @@ def test_the_system_text_holds_every_text_once_and_the_right_rule_of_actions() -
 
 
 def test_every_text_is_used() -> None:
-    assert set(load_texts()) == (set(ORDER) - {"actions"}) | {"one_action", "several_actions", "title"}
+    assert set(load_texts()) == (set(ORDER) - {"actions"}) | {"one_action", "several_actions", "title", "compaction"}
 
 
 def test_a_version_that_does_not_exist_is_refused() -> None:

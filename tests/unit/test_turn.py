@@ -14,7 +14,7 @@ from timeloom.core.blocks import (
     ModelCalled,
     Notice,
     PlanRecorded,
-    Pruned,
+    RangeSummary,
     ResultStatus,
     Steer,
     ToolCall,
@@ -24,7 +24,6 @@ from timeloom.core.blocks import (
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.render.fence import unescape
 from timeloom.core.timeline import Entry
-from timeloom.runtime.shrink import shrink
 
 
 def test_a_conversation_of_several_rounds_is_wholly_on_the_timeline(tmp_path: Path) -> None:
@@ -124,20 +123,15 @@ def test_failures_that_pass_are_tried_again(tmp_path: Path) -> None:
 
 def test_a_prompt_that_is_too_long_is_sent_again_with_less(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, calls("t.look", size=50), calls("t.look"), {"error": "context_too_long"}, answers("ok"))
+        looks = [calls("t.look", size=4000), calls("t.look", size=4000), calls("t.look")]
+        stage = Stage(tmp_path, *looks, {"error": "context_too_long"}, answers("ok"))
         turns = await stage.open()
         assert await turns.run("go") == "completed"
-        (pruned,) = only(await blocks_of(turns), Pruned)
-        assert isinstance(pruned, Pruned)
-        assert "react.read" in pruned.cuts[0].text
-
-    run(check)
-
-
-def test_where_nothing_is_left_to_shorten_shrinking_says_so(tmp_path: Path) -> None:
-    async def check() -> None:
-        turns = await Stage(tmp_path, answers("x")).open()
-        assert not await shrink(turns.session)
+        (summary,) = only(await blocks_of(turns), RangeSummary)
+        assert isinstance(summary, RangeSummary)
+        assert "ar:turns[1].react.turn.index" in str(summary.text)
+        first, second = [block for block in await blocks_of(turns) if isinstance(block, ModelCalled)][-2:]
+        assert second.estimated_tokens < first.estimated_tokens
 
     run(check)
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
-from timeloom.app import Setting, make_turns, open_session
+from timeloom.app import Setting, SideModels, make_turns, open_session
 from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.policy.next_step import Limits
 from timeloom.ports.model import Model
@@ -55,6 +55,7 @@ class Stage:
         self.setting = Setting(data_dir=tmp_path, limits=limits or Limits())
         self.effects: list[str] = []
         self.title_model: Model | None = None
+        self.summary_model: Model | None = None
         self.extra: tuple[Tool, ...] = ()
         """Tools that take the place of those with the same id, or stand beside them."""
         self.waiting = asyncio.Event()
@@ -63,7 +64,12 @@ class Stage:
     async def open(self, session: Session | None = None) -> Turns:
         session = session or await open_session(self.store, None, HEADER)
         turns = make_turns(
-            session, self.model, self.setting, self.heard.append, self.registry(), title_model=self.title_model
+            session,
+            self.model,
+            self.setting,
+            self.heard.append,
+            self.registry(),
+            SideModels(title=self.title_model, summary=self.summary_model),
         )
         turns.asking.backoff = (0.001,)
         return turns

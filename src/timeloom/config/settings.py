@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from timeloom.config.about import About
+from timeloom.config.context import ContextSettings
 from timeloom.config.governance import BudgetSettings, PolicySettings
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.policy.fanout import FanoutMode
@@ -188,6 +189,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             metavar="NAME",
         ),
     ] = ""
+    summary_model: Annotated[
+        str,
+        About(
+            "Model that sums up older parts of conversations; empty is the conversation's own, `none` does without.",
+            option="--summary-model",
+            metavar="NAME",
+        ),
+    ] = ""
     instructions: Annotated[str, About("What the assistant is told beside what all assistants are told.")] = ""
     instructions_file: Annotated[
         Path | None,
@@ -207,3 +216,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     modality: ModalitySettings = ModalitySettings()
     read: ReadSettings = ReadSettings()
     cache: CachingSettings = CachingSettings()
+    context: ContextSettings = ContextSettings()

@@ -18,8 +18,10 @@ PREFIX: Final = "TIMELOOM_"
 OTHER_VARIABLES: Final = frozenset(
     {
         CONFIG_VARIABLE,
+        "TIMELOOM_CRASH_KILLS",
         "TIMELOOM_CRASH_SEEDS",
         "TIMELOOM_HYPOTHESIS",
+        "TIMELOOM_NEEDLES",
         "TIMELOOM_POWER_CUTS",
         "TIMELOOM_WRITE_GOLDEN",
     }

@@ -31,9 +31,10 @@ from timeloom.core.policy.next_step import (
 )
 from timeloom.runtime.act import Workshop, carry_out, close_call
 from timeloom.runtime.ask_model import Asking, ask_model
+from timeloom.runtime.attached import attached_sources
 from timeloom.runtime.inbox import Inbox
+from timeloom.runtime.make_room import Room
 from timeloom.runtime.session import Session
-from timeloom.runtime.shrink import shrink
 from timeloom.runtime.title import Titling
 
 Pause = EndReason | Literal["waiting"]
@@ -46,6 +47,7 @@ class Turns:
 
     session: Session
     asking: Asking
+    room: Room
     workshop: Workshop
     inbox: Inbox
     titles: Titling
@@ -61,7 +63,8 @@ class Turns:
         await self.titles.give_up()
         turn = turn_id or self.session.new_turn_id()
         started = TurnStarted(n=len(self.session.views.turns.turns) + 1)
-        await self.session.append([started, UserPrompt(text=prompt), *attachments], turn)
+        sources = attached_sources(attachments, self.session.views.sources.pool)
+        await self.session.append([started, UserPrompt(text=prompt), *attachments, *sources], turn)
         return await self.go_on()
 
     async def go_on(self) -> Pause:
@@ -86,9 +89,10 @@ class Turns:
             case AskModel():
                 # The step was chosen with all that was said until now; what interrupts it comes after.
                 self.inbox.interrupt.clear()
-                if step.smaller:
-                    await shrink(self.session)
-                await ask_model(self.asking, step, self.inbox.interrupt)
+                if why_not := await self.room.make(step, self.inbox.interrupt):
+                    await self.session.append([TurnEnded(reason="runtime_error", text=why_not)], turn)
+                else:
+                    await ask_model(self.asking, step, self.inbox.interrupt)
             case Tell(remarks=remarks):
                 await self.session.append([Notice(code=one.code, text=one.text) for one in remarks], turn)
             case Act(decision=decision):

@@ -37,9 +37,12 @@ class Pruned(Block, tag="react.pruned", frozen=True, kw_only=True):
     type_name: ClassVar[str] = "react.pruned"
     cuts: tuple[Cut, ...]
     reason: str = ""
+    through_seq: int = 0
+    """All turns up to here stand as cards from here on; 0 where the cuts are of another kind."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
+        need_count(self.through_seq, "through_seq")
         if not self.cuts:
             raise BlockError("a prune names at least one cut, got none")
         for before, after in zip(self.cuts, self.cuts[1:], strict=False):

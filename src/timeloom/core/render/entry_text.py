@@ -6,10 +6,11 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Attachment, ContentBlock, ModelAnswered, ResultStatus, Shown
+from timeloom.core.blocks.block import ERASED
 from timeloom.core.blocks.payloads import references
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef, Data, Text
-from timeloom.core.render.fence import guard
+from timeloom.core.render.fence import guard, one_line
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate
 
@@ -49,6 +50,9 @@ def made_of(*lines: str) -> EntryText:
 def words(text: Text, path: str, payloads: Payloads) -> str:
     """Words of a person or of the agent, guarded; of very many the beginning, and where to read the rest."""
     full = plain(text, payloads)
+    if full.startswith(ERASED):
+        # The runtime's own mark, whoever writes it: it says that nothing is here, and perhaps where to read.
+        return one_line(full, MAX_WORDS_CHARS)
     if len(full) <= MAX_WORDS_CHARS:
         return guard(full)
     rest = len(full) - MAX_WORDS_CHARS

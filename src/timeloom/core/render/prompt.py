@@ -5,7 +5,7 @@ in the same pieces. Only an entry that makes something forgotten changes parts t
 it touches.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
@@ -26,6 +26,9 @@ RENDERING: Final = 2
 """The version of the rendering, which every model call records. A change of any byte that a prompt shows of a log
 changes this; a golden test notices when it was forgotten."""
 
+PREFIX_CHARS: Final = 16
+"""Hexadecimal digits of the hash that names a prefix; fewer would let two prefixes of a conversation look the same."""
+
 _SECTIONS: Final[Mapping[StandKind, Section]] = {
     "hidden": Section.INTACT,
     "pruned": Section.PRUNED,
@@ -33,16 +36,31 @@ _SECTIONS: Final[Mapping[StandKind, Section]] = {
 }
 
 
+class End(msgspec.Struct, frozen=True):
+    """A place where a cache point can stand: the entry before it, and the prefix of so many segments up to there."""
+
+    seq: int
+    blocks: int
+    tokens: int
+    prefix: str
+    """A hash of the prefix."""
+
+
 class Laid(msgspec.Struct, frozen=True):
     """The cacheable part as it differs from how it was laid out before: whoever keeps that need not walk it again.
 
-    The first `kept` segments are the same as they were; `fresh` are all after them. `points` are the places, counted
-    over all segments, that have a cache point now; no segment here says so itself.
+    The first `kept` segments are the same as they were; `fresh` are all after them. `ends` are the places that have a
+    cache point now, in order; no segment here says so itself.
     """
 
     kept: int
     fresh: tuple[RenderedSegment, ...]
-    points: tuple[int, ...]
+    ends: tuple[End, ...]
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """The segments that have a cache point now, counted over all."""
+        return tuple(end.blocks - 1 for end in self.ends)
 
 
 class PromptView:
@@ -56,6 +74,7 @@ class PromptView:
         self._chain: list[bytes] = []
         self._flat: list[RenderedSegment] = []
         self._ends: list[int] = []
+        self._sums: list[int] = []
         self._kept = 0
         self._aliases: dict[str, list[int]] = {}
 
@@ -86,7 +105,8 @@ class PromptView:
         """The cacheable part; each seq given puts a cache point on the last segment that ends at or before it."""
         self._lay_out()
         out = self._flat.copy()
-        for place in self._places(cache_after):
+        for index in self._marked(cache_after):
+            place = self._ends[index] - 1
             last = out[place]
             out[place] = RenderedSegment(last.text, last.data, last.mime, cache_point=True)
         self._unroll(len(self._parts) - self._last_may_grow())
@@ -95,19 +115,20 @@ class PromptView:
     def laid(self, cache_after: Iterable[int] = ()) -> Laid:
         """What `segments` gives, as it differs from the last time this was asked; it costs what was added since."""
         self._lay_out()
-        change = Laid(self._kept, tuple(self._flat[self._kept :]), self._places(cache_after))
+        ends = tuple(self._end(index) for index in self._marked(cache_after))
+        change = Laid(self._kept, tuple(self._flat[self._kept :]), ends)
         self._kept = len(self._flat)
         self._unroll(len(self._parts) - self._last_may_grow())
         return change
 
     def fingerprint(self) -> str:
         """A hash of the cacheable part; it costs what was added since it was last asked for."""
-        while len(self._chain) < len(self._parts):
-            before = self._chain[-1] if self._chain else b""
-            self._chain.append(chained(before, self._parts[len(self._chain)].segments()))
-        digest = self._chain[-1] if self._chain else b""
-        del self._chain[len(self._parts) - self._last_may_grow() :]
-        return digest.hex()
+        return self._digest(len(self._parts) - 1).hex() if self._parts else ""
+
+    def end_at(self, blocks: int) -> End | None:
+        """The place after so many segments, if a model was asked there or later; as of the last `laid`."""
+        index = bisect_left(self._ends, blocks)
+        return self._end(index) if index < len(self._ends) and self._ends[index] == blocks else None
 
     def tokens_from(self, seq: int) -> int:
         """Estimated tokens of everything from that entry on."""
@@ -116,16 +137,19 @@ class PromptView:
         here = self._parts[start].items if self._parts else ()
         return after + sum(item.text.tokens for item in here if item.seq >= seq)
 
-    def heavy(self, least_tokens: int, until_seq: int) -> list[tuple[int, int]]:
-        """The entries up to that seq with at least so many tokens, heaviest first, each with its tokens."""
-        parts = self._parts[: _part_of(self._parts, until_seq) + 1]
-        found = [
-            (item.text.tokens, item.seq)
-            for part in parts
-            for item in part.items
-            if item.text.tokens >= least_tokens and item.seq <= until_seq
-        ]
+    def tokens_between(self, first_seq: int, last_seq: int) -> int:
+        """Estimated tokens of what stands at those entries; it costs what lies between."""
+        return sum(item.text.tokens for item in self._items_between(first_seq, last_seq))
+
+    def heavy(self, least_tokens: int, until_seq: int, since_seq: int = 1) -> list[tuple[int, int]]:
+        """The entries of that range with at least so many tokens, heaviest first, each with its tokens."""
+        items = self._items_between(since_seq, until_seq)
+        found = [(item.text.tokens, item.seq) for item in items if item.text.tokens >= least_tokens]
         return [(seq, tokens) for tokens, seq in sorted(found, key=lambda one: (-one[0], one[1]))]
+
+    def _items_between(self, first: int, last: int) -> Iterable[Item]:
+        for index in _parts_between(self._parts, first, last):
+            yield from (item for item in self._parts[index].items if first <= item.seq <= last)
 
     def _named(self, entry: Entry) -> None:
         if alias := entry.alias:
@@ -156,16 +180,31 @@ class PromptView:
 
     def _lay_out(self) -> None:
         while len(self._ends) < len(self._parts):
-            self._flat += self._parts[len(self._ends)].segments()
+            part = self._parts[len(self._ends)]
+            self._flat += part.segments()
             self._ends.append(len(self._flat))
+            self._sums.append(part.tokens + (self._sums[-1] if self._sums else 0))
 
-    def _places(self, cache_after: Iterable[int]) -> tuple[int, ...]:
-        parts = {self._part_before(seq) for seq in cache_after} - {-1}
-        return tuple(sorted(self._ends[index] - 1 for index in parts))
+    def _marked(self, cache_after: Iterable[int]) -> list[int]:
+        return sorted({self._part_before(seq) for seq in cache_after} - {-1})
+
+    def _end(self, index: int) -> End:
+        digest = self._digest(index)
+        return End(self._parts[index].last_seq, self._ends[index], self._sums[index], digest.hex()[:PREFIX_CHARS])
+
+    def _digest(self, index: int) -> bytes:
+        """The hash of all parts up to that one."""
+        while len(self._chain) <= index:
+            before = self._chain[-1] if self._chain else b""
+            self._chain.append(chained(before, self._parts[len(self._chain)].segments()))
+        digest = self._chain[index]
+        del self._chain[len(self._parts) - self._last_may_grow() :]
+        return digest
 
     def _unroll(self, index: int) -> None:
         """Forgets the segments of that part and of those after it, as they were laid out one after the other."""
         del self._ends[index:]
+        del self._sums[index:]
         del self._flat[self._ends[-1] if self._ends else 0 :]
         self._kept = min(self._kept, len(self._flat))
 

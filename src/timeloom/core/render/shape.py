@@ -23,22 +23,29 @@ MAX_SHAPE_CHARS: Final = 2_000
 """Longest shape; the rest is cut. Larger makes the shape of a wide result longer than its preview."""
 
 
-def shape_of(text: str) -> str:
+class _Most(msgspec.Struct, frozen=True):
+    """How much of lists and objects is looked at."""
+
+    items: int
+    keys: int
+
+
+def shape_of(text: str, max_items: int = MAX_ITEMS, max_keys: int = MAX_KEYS) -> str:
     """What the JSON text is made of, on one line; nothing where it is not JSON."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return ""
-    shape = _shape(value, MAX_DEPTH)
+    shape = _shape(value, MAX_DEPTH, _Most(max_items, max_keys))
     return shape if len(shape) <= MAX_SHAPE_CHARS else shape[: MAX_SHAPE_CHARS - 1] + "…"
 
 
-def _shape(value: object, depth: int) -> str:
+def _shape(value: object, depth: int, most: _Most) -> str:
     match value:
         case dict():
-            return _object_shape(cast("Mapping[str, object]", value), depth)
+            return _object_shape(cast("Mapping[str, object]", value), depth, most)
         case list():
-            return _list_shape(cast("Sequence[object]", value), depth)
+            return _list_shape(cast("Sequence[object]", value), depth, most)
         case None | bool():
             return "null" if value is None else "boolean"
         case int() | float():
@@ -47,22 +54,22 @@ def _shape(value: object, depth: int) -> str:
             return "string"
 
 
-def _object_shape(value: Mapping[str, object], depth: int) -> str:
+def _object_shape(value: Mapping[str, object], depth: int, most: _Most) -> str:
     if not value:
         return "{}"
     if depth == 0:
         return f"{{{len(value)} keys}}"
-    rows = [f"{_key(key)}: {_shape(inner, depth - 1)}" for key, inner in list(value.items())[:MAX_KEYS]]
-    more = f", … {len(value) - MAX_KEYS} more keys" if len(value) > MAX_KEYS else ""
+    rows = [f"{_key(key)}: {_shape(inner, depth - 1, most)}" for key, inner in list(value.items())[: most.keys]]
+    more = f", … {len(value) - most.keys} more keys" if len(value) > most.keys else ""
     return f"{{{', '.join(rows)}{more}}}"
 
 
-def _list_shape(value: Sequence[object], depth: int) -> str:
+def _list_shape(value: Sequence[object], depth: int, most: _Most) -> str:
     if not value:
         return "[]"
     if depth == 0:
         return f"[{len(value)} items]"
-    kinds = dict.fromkeys(_shape(inner, depth - 1) for inner in value[:MAX_ITEMS])
+    kinds = dict.fromkeys(_shape(inner, depth - 1, most) for inner in value[: most.items])
     first = next(iter(kinds))
     others = f" and {len(kinds) - 1} other shapes" if len(kinds) > 1 else ""
     return f"[{len(value)} items of {first}{others}]"

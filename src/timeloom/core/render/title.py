@@ -41,7 +41,7 @@ def title_tail(message: str, answer: str) -> str:
 
 def clean_title(reply: str) -> str:
     """The title that a model's reply holds; empty where it holds none."""
-    text = _TAG.sub("", _THOUGHTS.sub("", reply[:MAX_REPLY_CHARS]))
+    text = spoken(reply[:MAX_REPLY_CHARS])
     lines = [line for raw in text.splitlines() if (line := _squeezed(raw).strip("`"))]
     # What ends with a colon announces the title.
     line = next((line for line in lines if not line.endswith(":")), "")
@@ -51,6 +51,11 @@ def clean_title(reply: str) -> str:
     if len(title) > MAX_TITLE_CHARS or title.startswith("{") or not _says_something(title):
         return ""
     return title
+
+
+def spoken(reply: str) -> str:
+    """The reply without what was thought before it, and without tags of channels."""
+    return _TAG.sub("", _THOUGHTS.sub("", reply))
 
 
 def first_words(*texts: str) -> str:

@@ -1,6 +1,6 @@
 """The turn index: one row for everything in a turn that can be read again, made on demand from its entries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -72,6 +72,8 @@ _KINDS: Final = MappingProxyType[type[AnyBlock], RowKind](
     }
 )
 
+_NO_TOOLS: Final = MappingProxyType[str, str]({})
+
 
 class IndexRow(msgspec.Struct, frozen=True):
     """One thing that can be read again: what it is, its path, the tool it came from, and a hint of what it says."""
@@ -105,7 +107,7 @@ def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
         seqs.append(entry.seq)
         if isinstance(entry.block, ToolCall):
             tools[entry.block.tool_call_id] = entry.block.tool_id
-        if row := _row(entry, tools):
+        if row := index_row(entry, tools):
             if isinstance(entry.block, ContentBlock):
                 older = contents.get(row.path)
                 if older and row.path.startswith("fi:"):
@@ -114,6 +116,16 @@ def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
                 contents[row.path] = entry.seq
             rows[row.path] = row
     return TurnIndex(turn, tuple(rows.values()), _places(seqs))
+
+
+def index_row(entry: Entry, tools: Mapping[str, str] = _NO_TOOLS) -> IndexRow | None:
+    """The row of one entry, where it has a path; `tools` names the tool of each call."""
+    block = entry.block
+    path = _path(entry)
+    if not path:
+        return None
+    tool_id = tools.get(getattr(block, "tool_call_id", None) or "", "")
+    return IndexRow(_KINDS.get(type(block), "other"), path, hint(_said(block)), tool_id)
 
 
 def _places(seqs: list[int]) -> tuple[EntriesPath, ...]:
@@ -126,15 +138,6 @@ def hint(text: Text) -> str:
         return f"({text.size_bytes} bytes)"
     words = " ".join(text[: HINT_CHARS * 4].split())
     return words if len(words) <= HINT_CHARS else words[: HINT_CHARS - 1] + "…"
-
-
-def _row(entry: Entry, tools: dict[str, str]) -> IndexRow | None:
-    block = entry.block
-    path = _path(entry)
-    if not path:
-        return None
-    tool_id = tools.get(getattr(block, "tool_call_id", None) or "", "")
-    return IndexRow(_KINDS.get(type(block), "other"), path, hint(_said(block)), tool_id)
 
 
 def _path(entry: Entry) -> str:

@@ -8,9 +8,11 @@ from msgspec import field
 
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.cached import CachedView
 from timeloom.core.view.calls import CallsView
 from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.cuts import CutsView
+from timeloom.core.view.forgetting import ForgettingView
 from timeloom.core.view.governance import GovernanceView
 from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.paths import PathsView
@@ -46,6 +48,8 @@ class Views(msgspec.Struct):
     sources: SourcesView = field(default_factory=SourcesView)
     spend: SpendView = field(default_factory=SpendView)
     reported: ReportedView = field(default_factory=ReportedView)
+    cached: CachedView = field(default_factory=CachedView)
+    forgetting: ForgettingView = field(default_factory=ForgettingView)
     progress: ProgressView = field(default_factory=ProgressView)
     live: LiveEventsView = field(default_factory=LiveEventsView)
     governance: GovernanceView = field(default_factory=GovernanceView)
@@ -66,6 +70,8 @@ class Views(msgspec.Struct):
         self.sources.add(entry)
         self.spend.add(entry)
         self.reported.add(entry)
+        self.cached.add(entry)
+        self.forgetting.add(entry)
         self.progress.add(entry)
         self.live.add(entry)
         self.governance.add(entry)

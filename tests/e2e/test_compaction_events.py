@@ -1,0 +1,33 @@
+"""`timeloom chat` tells of compactions: as events in JSON, and in a line for people."""
+
+import json
+from pathlib import Path
+
+from chat_stage import Stage, answer, call
+
+
+def talk(tmp_path: Path, *options: str) -> tuple[str, str]:
+    stage = Stage(tmp_path)
+    look = call("react.write", path="files/a.md", content="word and word " * 600)
+    said: dict[str, object] = {"reply": "The user asks.", "when": "compaction", "repeat": True}
+    stage.script(*[look, answer("done")] * 9, {"reply": "Asking", "when": "title"}, said)
+    (tmp_path / "timeloom.toml").write_text("[models]\nwindow_tokens = 16000\n")
+    done = stage.run("chat", "--config", str(tmp_path / "timeloom.toml"), *options, typed="ask\n" * 9)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_compaction_is_an_event_with_its_tokens(tmp_path: Path) -> None:
+    out, _ = talk(tmp_path, "--json")
+    events = [json.loads(line) for line in out.splitlines()]
+    told = [event for event in events if event["event"] == "chat.compaction"]
+    assert [event["status"] for event in told[:2]] == ["started", "completed"]
+    assert told[1]["before_tokens"] == told[0]["before_tokens"] > told[1]["after_tokens"] > 0
+    texts = [event["block"]["text"] for event in events if event.get("block", {}).get("type") == "conv.range.summary"]
+    assert texts
+    assert texts[0].startswith("The user asks.\n\n## Covered")
+
+
+def test_people_are_told_in_a_line(tmp_path: Path) -> None:
+    _, err = talk(tmp_path)
+    assert "older parts of the conversation were summed up: " in err
