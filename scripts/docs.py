@@ -97,8 +97,8 @@ def subject(file: Path) -> str:
 
 
 def fields(cls: type[msgspec.Struct]) -> str:
-    """The names of a block's own fields; the author, which all have, is left out."""
-    return ", ".join(f"`{name}`" for name in cls.__struct_fields__ if name != "author")
+    """The names of a block's own fields; what all have is left out."""
+    return ", ".join(f"`{name}`" for name in cls.__struct_fields__ if name not in ("author", "erased"))
 
 
 def sentence(cls: type) -> str:

@@ -25,7 +25,7 @@ def each_prompt_extends_the_one_before() -> Generator[None]:
     last: dict[str, tuple[tuple[RenderedSegment, ...], int]] = {}
 
     def watch(session: Session, segments: tuple[RenderedSegment, ...]) -> None:
-        forgotten = len(session.views.visible.gone)
+        forgotten = len(session.views.visible.gone) + session.views.conversation.erased
         before, was_forgotten = last.get(session.conversation, ((), forgotten))
         assert forgotten != was_forgotten or extends(before, segments), "a prompt changed what was sent before"
         last[session.conversation] = (segments, forgotten)

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from timeloom.cli import main
+from timeloom.config.table import BY_KEY
 from timeloom.core.blocks import BLOCK_TYPES
 from timeloom.core.codes import CODES
 from timeloom.tools.react.toolset import react_tools
@@ -40,6 +41,7 @@ REGISTRIES = [
     Registry("block type", lambda: BLOCK_TYPES, "docs/blocks.md"),
     Registry("code", lambda: CODES, "docs/codes.md"),
     Registry("command", commands, "docs/cli.md"),
+    Registry("setting", lambda: BY_KEY, "docs/settings.md"),
     Registry("react tool", lambda: [tool.spec.tool_id for tool in react_tools()], "docs/react-tools.md"),
 ]
 

@@ -10,8 +10,20 @@ from typing import TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
-from timeloom.core.blocks import AnyBlock, Attachment, Completion, Thinking, Titled, TurnEnded, TurnStarted, UserPrompt
+from timeloom.core.blocks import (
+    AnyBlock,
+    Attachment,
+    Completion,
+    Erased,
+    Thinking,
+    Titled,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.blocks.erasing import erased
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
@@ -119,6 +131,18 @@ class StoresAgree(RuleBasedStateMachine):
     @rule(name=names)
     def delete(self, name: ConversationId) -> None:
         self.same("delete", name)
+
+    @rule(name=names, seqs=st.sets(st.integers(2, 6), min_size=1), scrub=st.booleans())
+    def erase(self, name: ConversationId, seqs: set[int], scrub: bool) -> None:
+        async def erase(store: Store) -> object:
+            entries = [entry for entry in await store.load(name) if entry.seq in seqs]
+            gone = [replace(entry, block=erased(entry.block)) for entry in entries]
+            recorded = await store.erase(name, (await store.info(name)).tail, gone, draft(Erased(by="somebody")))
+            if scrub:
+                await store.scrub()
+            return recorded
+
+        self.same(erase)
 
     @rule(name=names, seq=st.integers(1, 8), data=data, version=st.sampled_from(["v1", "v2"]))
     def snapshot(self, name: ConversationId, seq: int, data: bytes, version: str) -> None:

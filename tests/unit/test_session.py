@@ -1,7 +1,7 @@
 """The session: what it appended is durable, published in order, and in its views."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 
 import pytest
 
@@ -16,9 +16,9 @@ from timeloom.core.blocks import (
 from timeloom.core.blocks.payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef
-from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.core.view.views import Views
-from timeloom.ports.leases import HeldError, LeaseLostError
+from timeloom.ports.leases import HeldError, Lease, LeaseLostError
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.ports.store import StoreError
 from timeloom.runtime.inbox import Inbox
@@ -212,5 +212,79 @@ def test_the_header_belongs_to_no_turn() -> None:
         session = await started(MemoryStore())
         (entry,) = await session.entries([1])
         assert entry.turn_id == NO_TURN
+
+    run(check())
+
+
+def test_what_is_noted_is_durable_and_published_with_the_next_append() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        heard: list[int] = []
+        watched: list[int] = []
+        session.listen(lambda entry: heard.append(entry.seq))
+        session.watch(lambda entry: watched.append(entry.seq))
+        await session.append([TurnStarted(n=1)], TURN)
+        (noted,) = await session.note([RoundStarted(round=1)], TURN)
+        assert (noted.seq, session.views.tail, session.views.progress.round) == (3, 3, 1)
+        assert (heard, watched, len(await store.load(CONVERSATION))) == ([2], [2, 3], 2)
+        assert await session.entries([2, 3]) == [*await store.load(CONVERSATION, after=1), noted]
+        assert [entry.seq for entry in await session.append([UserPrompt(text="hello")], TURN)] == [4]
+        assert (heard, watched) == ([2, 3, 4], [2, 3, 4])
+        assert await store.load(CONVERSATION, after=2, limit=1) == [noted]
+
+    run(check())
+
+
+def test_what_is_large_is_not_only_noted() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        await session.note([RoundStarted(round=1)], TURN)
+        await session.note([UserPrompt(text="x" * 100_000)], TURN)
+        assert len(await store.load(CONVERSATION)) == session.views.tail == 3
+
+    run(check())
+
+
+def test_what_was_noted_is_kept_by_a_close_and_survives_a_failed_append() -> None:
+    class Full(MemoryStore):
+        is_full = False
+
+        async def append(
+            self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
+        ) -> tuple[Entry, ...]:
+            if self.is_full:
+                raise StoreError("store_unwritable", "the disk is full")
+            return await super().append(conversation, expected_tail, drafts, lease)
+
+    async def check() -> None:
+        store = Full()
+        session = await started(store)
+        await session.append([TurnStarted(n=1)], TURN)
+        await session.note([RoundStarted(round=1)], TURN)
+        store.is_full = True
+        with pytest.raises(StoreError, match="full"):
+            await session.append([UserPrompt(text="hello")], TURN)
+        store.is_full = False
+        await session.close()
+        again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+        assert encode_views(again.views) == encode_views(session.views)
+        assert again.views.tail == 3
+
+    run(check())
+
+
+def test_nothing_is_noted_in_a_session_that_is_over() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        await session.note([TurnStarted(n=1)], TURN)
+        await store.delete(CONVERSATION)
+        with pytest.raises(LeaseLostError):
+            await session.flush()
+        with pytest.raises(LeaseLostError):
+            await session.note([RoundStarted(round=1)], TURN)
+        await session.close()
 
     run(check())

@@ -75,10 +75,10 @@ def _tell(report: ErasureReport) -> None:
     for place in named:
         click.echo(_line(place))
     for why, count in Counter(place.why for place in report.entries if place.why != "named").items():
-        click.echo(f"and blocks that are a {_KINDS[why]}: {count}")
+        click.echo(f"also {_KINDS[why]}: {count}")
     for place in report.entries:
         if place.why == "sums it up":
-            click.echo(f"{_line(place)} (a summary of it)")
+            click.echo(_line(place))
     if report.before:
         click.echo(f"erased before: {report.before}")
     for name in report.files:
@@ -90,15 +90,15 @@ def _tell(report: ErasureReport) -> None:
 
 
 _KINDS: Final = {
-    "quotes it": "copy of the same words",
-    "shows it again": "result that shows it again",
-    "sums it up": "summary of it",
-    "stands in its place": "text in its place",
-    "title made from it": "title made from it",
-    "request that showed it": "request that showed it",
-    "reply it came from": "reply that it came from",
-    "call it came from": "part of the call that it came from",
-    "result it came with": "result that it came with",
+    "quotes it": "copies of the same words",
+    "shows it again": "results that show it again",
+    "sums it up": "summaries of it, and requests for them",
+    "stands in its place": "texts in its place",
+    "title made from it": "titles made from it",
+    "request that showed it": "requests that showed it",
+    "reply it came from": "replies that it came from",
+    "call it came from": "parts of the call that it came from",
+    "result it came with": "results that it came with",
 }
 
 

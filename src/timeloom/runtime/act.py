@@ -192,7 +192,10 @@ async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admi
     meant = replace(call, params=_as_meant(await session.text(call.params)))
     async with workshop.governor.charging(admission) as bill:
         bill.cost = Amounts(tool_calls=1)
-        await session.append(await run_call(tool, meant, _context(workshop, call, turn), settings), turn)
+        receipt = await run_call(tool, meant, _context(workshop, call, turn), settings)
+        # A receipt that a crash takes costs another run, and that is allowed only where it does no harm.
+        keep = session.append if tool.spec.effect == "irreversible" else session.note
+        await keep(receipt, turn)
 
 
 async def _reconciled(
@@ -253,7 +256,7 @@ async def _answer(workshop: Workshop, decision: Complete | Exit, reply: Reply) -
     )
     if reply.summary:
         blocks.append(WorkingSummary(text=reply.summary, n=turn.working_summaries + 1))
-    await session.append(blocks, progress.turn_id)
+    await session.note(blocks, progress.turn_id)
 
 
 def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | None = None) -> list[AnyBlock]:

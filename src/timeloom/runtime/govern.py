@@ -77,6 +77,8 @@ class Governor:
             return Admission()
         conversation = self.session.conversation
         reservation = Reservation(key=f"{conversation}/{key}", conversation=conversation, most=most, caps=caps)
+        # What was noted must not wait for others who spend.
+        await self.session.flush()
         await self._settle_leftovers(reservation.key)
         try:
             reserved = await self.session.ledger.reserve(reservation)

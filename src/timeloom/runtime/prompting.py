@@ -94,7 +94,7 @@ class ConversationPrompter:
         self._view: PromptView | None = None
         self._sent = _Sent(KeptPayloads(session))
         self._fresh: deque[Entry] = deque()
-        session.listen(self._fresh.append)
+        session.watch(self._fresh.append)
 
     async def sight(self) -> PromptView:
         """The cacheable part at the present tail."""

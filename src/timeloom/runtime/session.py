@@ -1,10 +1,12 @@
 """The session: the one writer of a conversation, and the only one that appends."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Self, TypeVar
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted, UserPrompt
+from timeloom.core.blocks.payloads import references, take_out
 from timeloom.core.ids import (
     CallId,
     ConversationId,
@@ -16,7 +18,7 @@ from timeloom.core.ids import (
     make_turn_id,
 )
 from timeloom.core.payload import BlobRef, Text
-from timeloom.core.timeline import NO_TURN, Draft, Entry
+from timeloom.core.timeline import NO_TURN, Draft, Entry, place
 from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.ids import Ids
@@ -59,6 +61,9 @@ class Session:
         self._ids = ids
         self._lock = asyncio.Lock()
         self._listeners: list[Listener] = []
+        self._watchers: list[Listener] = []
+        self._noted: list[Entry] = []
+        """Entries that the views have and the journal not yet: the next append takes them along."""
         self.conversation = conversation
         self.views = views
         self.opening = ""
@@ -109,6 +114,8 @@ class Session:
 
     async def close(self) -> None:
         """Lets go of the conversation after what is being appended; a second close does nothing."""
+        with contextlib.suppress(LeaseLostError):
+            await self.flush()
         async with self._lock:
             lease, self._lease = self._lease, None
             self._over = self._over or LeaseLostError(self.conversation, "its session was closed")
@@ -134,6 +141,33 @@ class Session:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def watch(self, watcher: Listener) -> None:
+        """Calls the watcher with each entry as soon as the views have it, be it durable or not."""
+        self._watchers.append(watcher)
+
+    async def note(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
+        """The blocks as entries that become durable with the next append: with it, or not at all.
+
+        For what nothing outside hangs on before that, and which can be made again if a crash takes it. The views have
+        it at once, listeners hear of it when it is durable. What may not wait for its size is appended as usual.
+        """
+        if not all(map(_is_small, blocks)):
+            return await self.append(blocks, turn_id)
+        async with self._lock:
+            if self._over:
+                raise self._over
+            ts, tail = self.now(), self.views.tail
+            drafts = [Draft(turn_id, ts, block) for block in blocks]
+            entries = tuple(place(draft, seq) for seq, draft in enumerate(drafts, tail + 1))
+            self._noted += entries
+            self._take_in(entries, blocks)
+        return entries
+
+    async def flush(self) -> None:
+        """Makes durable what was noted."""
+        if self._noted:
+            await self.append([], self._noted[-1].turn_id)
+
     async def append(
         self, blocks: Sequence[AnyBlock], turn_id: TurnId, *, after: int | None = None
     ) -> tuple[Entry, ...]:
@@ -147,19 +181,21 @@ class Session:
                 raise self._over
             if after is not None and after != self.views.tail:
                 return ()
-            ts = self.now()
-            drafts = [Draft(turn_id, ts, block) for block in blocks]
+            ts, noted = self.now(), len(self._noted)
+            drafts = [*self._noted, *(Draft(turn_id, ts, block) for block in blocks)]
+            if not drafts:
+                return ()
             try:
-                entries, cancelled = await _to_its_end(
-                    self._store.append(self.conversation, self.views.tail, drafts, self._lease)
+                stored, cancelled = await _to_its_end(
+                    self._store.append(self.conversation, self.views.tail - noted, drafts, self._lease)
                 )
             except LeaseLostError as error:
                 self._over = error
                 raise
-            for entry in entries:
-                self.views.add(entry)
-                self._note_opening(entry, blocks)
-        for entry in entries:
+            self._noted.clear()
+            entries = stored[noted:]
+            self._take_in(entries, blocks)
+        for entry in stored:
             for listener in tuple(self._listeners):
                 listener(entry)
         if cancelled:
@@ -168,10 +204,11 @@ class Session:
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
         """The entries at these places; runs of neighbours are read together."""
+        noted = {entry.seq: entry for entry in self._noted}
         found: list[Entry] = []
-        for first, last in _runs(seqs):
+        for first, last in _runs([seq for seq in seqs if seq not in noted]):
             found += await self._store.load(self.conversation, after=first - 1, limit=last - first + 1)
-        return found
+        return [*found, *(noted[seq] for seq in seqs if seq in noted)]
 
     async def payload(self, ref: BlobRef) -> bytes:
         """What the reference stands for."""
@@ -205,6 +242,13 @@ class Session:
         """An id for something that a user or the outside sends."""
         return MessageId(make_call_id(self._ids.bits()))
 
+    def _take_in(self, entries: Sequence[Entry], blocks: Sequence[AnyBlock]) -> None:
+        for entry in entries:
+            self.views.add(entry)
+            self._note_opening(entry, blocks)
+            for watcher in self._watchers:
+                watcher(entry)
+
     def _note_opening(self, entry: Entry, blocks: Sequence[AnyBlock]) -> None:
         if self.opening or not isinstance(entry.block, UserPrompt):
             return
@@ -219,6 +263,12 @@ class Session:
                 if isinstance(entry.block, UserPrompt):
                     self.opening = await self.text(entry.block.text)
                 return
+
+
+def _is_small(block: AnyBlock) -> bool:
+    """Whether the block is stored as it is, with no payload apart."""
+    stored, payloads = take_out(block)
+    return not payloads and not references(stored)
 
 
 async def _to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:

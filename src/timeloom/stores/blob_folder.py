@@ -5,7 +5,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -98,9 +98,18 @@ class BlobFolder:
         """Forgets a staged payload that was not published."""
         self._disk.unlink(staged)
 
-    def remove(self, tenant: str, sha256: str) -> None:
-        """Removes a payload; call it under the store's write lock, when nothing refers to it."""
-        self._disk.unlink(self._path(tenant, sha256))
+    def remove(self, payloads: Iterable[tuple[str, str]]) -> None:
+        """Removes payloads, each a tenant and a hash, durably; call it under the store's write lock, when nothing
+        refers to them."""
+        folders: set[Path] = set()
+        for tenant, sha256 in payloads:
+            path = self._path(tenant, sha256)
+            self._disk.unlink(path)
+            folders.add(path.parent)
+        for folder in sorted(folders):
+            # A name that is gone and not synced is back after a power cut, and nobody would look for it again.
+            if folder.is_dir():
+                self._disk.sync_folder(folder)
 
     def clear_incoming(self) -> None:
         """Removes what a crash left behind; call it only when no other store has this folder open."""

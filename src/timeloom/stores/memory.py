@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from msgspec.structs import replace
+
 from timeloom.core.blocks.payloads import references
-from timeloom.core.ids import ConversationId
+from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.blobs import BlobError
@@ -17,7 +19,8 @@ from timeloom.ports.leases import HOLDER_CHARS, HeldError, Lease, LeaseLostError
 from timeloom.ports.ledger import Ledger
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.ports.store import StoreError, Verified
-from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant
+from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant, open_turn_after
+from timeloom.stores.erasure import Erasure, check_places, make_erasure, unreferred
 from timeloom.stores.followers import Followers
 from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.memory_books import MemoryBooks
@@ -48,6 +51,7 @@ class MemoryStore:
         self._books = MemoryBooks(self._check_open)
         self._ledger = StoreLedger(self._books)
         self._conversations: dict[ConversationId, _Conversation] = {}
+        self._open_turns: dict[ConversationId, TurnId] = {}
         self._blobs: dict[tuple[str, BlobRef], bytes] = {}
         self._followers = Followers()
         self._numbers = 0
@@ -99,12 +103,14 @@ class MemoryStore:
         self._blobs.update({(tenant, ref): data for ref, data in batch.payloads.items()})
         self._conversations[conversation] = found
         _extend(found, batch)
+        self._note_open_turn(batch)
         self._followers.wake((found.number,))
         return batch.entries
 
     async def delete(self, conversation: ConversationId) -> None:
         gone = self._found(conversation)
         del self._conversations[conversation]
+        self._open_turns.pop(conversation, None)
         tenant = gone.info.tenant
         others = [other for other in self._conversations.values() if other.info.tenant == tenant]
         used = {ref for other in others for entry in _entries(other) for ref in references(entry)}
@@ -113,6 +119,32 @@ class MemoryStore:
         self._followers.wake((gone.number,))
         self._books.forget(conversation)
         self._ledger.wake()
+
+    async def erase(
+        self,
+        conversation: ConversationId,
+        expected_tail: int,
+        entries: Sequence[Entry],
+        record: Draft,
+        lease: Lease | None = None,
+    ) -> Entry:
+        erasure = make_erasure(conversation, expected_tail, entries, record)
+        found = self._found(conversation)
+        _admit(conversation, found, lease)
+        if found.info.tail != expected_tail:
+            raise ConflictError(conversation, expected_tail, found.info.tail)
+        there = [entry for entry in _entries(found) if entry.seq in erasure.seqs]
+        check_places(there, erasure)
+        _replace(found, erasure)
+        (recorded,) = await self.append(conversation, expected_tail, [record], lease)
+        tenant = found.info.tenant
+        everyone = [other for other in self._conversations.values() if other.info.tenant == tenant]
+        for ref in unreferred(there, (entry for other in everyone for entry in _entries(other))):
+            self._blobs.pop((tenant, ref), None)
+        return recorded
+
+    async def scrub(self) -> None:
+        await self.drop_snapshots()
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         return self._found(conversation).info
@@ -151,6 +183,10 @@ class MemoryStore:
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         self._check_open()
         return sorted(name for name in self._conversations if name > after)[:limit]
+
+    async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        self._check_open()
+        return sorted(name for name in self._open_turns if name > after)[:limit]
 
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         self._check_open()
@@ -201,6 +237,11 @@ class MemoryStore:
             tail=0,
         )
         return _Conversation(self._numbers, info)
+
+    def _note_open_turn(self, batch: Batch) -> None:
+        turn = open_turn_after(self._open_turns.pop(batch.conversation, None), batch.entries)
+        if turn is not None:
+            self._open_turns[batch.conversation] = turn
 
     def _found(self, conversation: ConversationId) -> _Conversation:
         self._check_open()
@@ -255,6 +296,16 @@ def _extend(found: _Conversation, batch: Batch) -> None:
         last_ts=batch.last_ts,
         tail=batch.tail,
     )
+
+
+def _replace(found: _Conversation, erasure: Erasure) -> None:
+    for seq, data in zip(erasure.seqs, erasure.records, strict=True):
+        found.records[seq - 1] = data
+        found.said.pop(seq, None)
+    title = erasure.title_at(found.title_seq)
+    if title is not None:
+        found.info, found.title_seq = replace(found.info, title=title), 0
+    found.snapshots.clear()
 
 
 def _entries(found: _Conversation) -> Iterator[Entry]:

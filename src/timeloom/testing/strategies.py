@@ -183,7 +183,9 @@ user_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(AttachmentMeta, digest=digests, summary=texts),
     st.builds(Followup, message_id=messages, text=payload_texts),
     st.builds(Steer, message_id=messages, text=payload_texts),
-    st.builds(ExternalEvent, kind=st.sampled_from(("form", "alert")), message_id=messages, text=texts, mime=mimes),
+    st.builds(
+        ExternalEvent, kind=st.sampled_from(("form", "alert", "cancel")), message_id=messages, text=texts, mime=mimes
+    ),
     st.builds(
         Feedback,
         origin=st.sampled_from(("user", "machine")),
@@ -194,7 +196,13 @@ user_blocks: SearchStrategy[AnyBlock] = st.one_of(
 round_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(RoundStarted, round=rounds),
     st.builds(
-        ModelCalled, round=rounds, model=some_text, request_sha256=some_text, system=payload_texts, tail=payload_texts
+        ModelCalled,
+        round=rounds,
+        model=some_text,
+        request_sha256=some_text,
+        system=payload_texts,
+        tail=payload_texts,
+        estimated_tokens=st.integers(0, 10**6),
     ),
     st.builds(
         ModelAnswered,
@@ -202,6 +210,8 @@ round_blocks: SearchStrategy[AnyBlock] = st.one_of(
         model=st.sampled_from(("a", "b")),
         stop_reason=texts,
         usage=usages,
+        usage_reported=st.booleans(),
+        priced=st.booleans(),
         text=payload_texts,
     ),
     st.builds(Thinking, round=rounds, text=payload_texts),

@@ -16,6 +16,10 @@ MAX_COUNT: Final = 2**53 - 1
 """Largest seq, size or count: what every JSON reader takes exactly."""
 
 
+ERASED: Final = "[ERASED]"
+"""What stands where something was erased."""
+
+
 class BlockError(CodedError):
     """A block that its constructor refuses; the message names the field, what was got and what was expected."""
 
@@ -39,6 +43,8 @@ class Block(
 
     fixed_mime: ClassVar[str] = "text/markdown"
     author: str = "react"
+    erased: bool = False
+    """Whether what it said was erased for good; its type, place and path are what they were."""
 
     def mime_type(self) -> str:
         """The MIME type of the block's text or bytes."""

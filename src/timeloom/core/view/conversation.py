@@ -9,12 +9,12 @@ from timeloom.core.timeline import Entry
 
 
 class ConversationView(msgspec.Struct):
-    """Header and title, each turn's newest reaction of a person, and whether it was erased."""
+    """Header and title, each turn's newest reaction of a person, and how often something was erased."""
 
     header: ConversationStarted | None = None
     title: str = ""
     reactions: dict[TurnId, Reaction] = {}
-    erased: bool = False
+    erased: int = 0
     started_ts: str = ""
     last_ts: str = ""
 
@@ -32,6 +32,6 @@ class ConversationView(msgspec.Struct):
                 if reaction:
                     self.reactions[entry.turn_id] = reaction
             case Erased():
-                self.erased = True
+                self.erased += 1
             case _:
                 pass

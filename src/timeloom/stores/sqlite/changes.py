@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from timeloom.core.ids import ConversationId
+from timeloom.core.ids import ConversationId, TurnId
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationUnknownError
-from timeloom.stores.batch import TITLE_CHARS, Batch, record_crc
+from timeloom.stores.batch import TITLE_CHARS, Batch, open_turn_after, record_crc
 from timeloom.stores.blob_folder import BlobFolder, Staging
 from timeloom.stores.holders import Holders
-from timeloom.stores.sqlite import accounts, leases
+from timeloom.stores.sqlite import accounts, leases, open_turns
 from timeloom.stores.sqlite.database import Database, typed
 from timeloom.stores.words import storable
 from timeloom.wire.record import RECORD_VERSION
@@ -28,6 +28,7 @@ class Whereabouts(NamedTuple):
     title_seq: int
     epoch: int = 0
     holder: str = ""
+    open_turn: TurnId | None = None
 
 
 def first_place(number: int) -> int:
@@ -45,6 +46,14 @@ def find(connection: Database, conversation: ConversationId) -> Whereabouts | No
     sql = "SELECT n, tenant, tail, title_seq FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
     return msgspec.convert(row, Whereabouts) if row else None
+
+
+def need(connection: Database, conversation: ConversationId) -> Whereabouts:
+    """Where the conversation is; raises `ConversationUnknownError`."""
+    found = find(connection, conversation)
+    if not found:
+        raise ConversationUnknownError(conversation)
+    return found
 
 
 def append(
@@ -71,14 +80,15 @@ def append(
     else:
         sql = "UPDATE conversations SET tail = ?, last_ts = ? WHERE n = ?"
         connection.execute(sql, (batch.tail, batch.last_ts, found.number))
+    open_turn = open_turn_after(found.open_turn, batch.entries)
+    if open_turn != found.open_turn:
+        open_turns.note(connection, found.number, open_turn)
     return found
 
 
 def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
     """Removes the conversation, and notes the payloads that may now have nobody who refers to them."""
-    found = find(connection, conversation)
-    if not found:
-        raise ConversationUnknownError(conversation)
+    found = need(connection, conversation)
     span = (first_place(found.number), last_place(found.number))
     # Deleted text is overwritten, not only forgotten. Always on, it would make the index's own tidying dearer.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
@@ -108,9 +118,8 @@ def sweep(connection: Database, blobs: BlobFolder) -> None:
     nobody needs, and never an entry without its payload. Appends hold the same lock when they look for a payload.
     """
     doomed = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
-    for tenant, sha256 in typed(doomed, tuple[str, bytes]):
-        if not is_used(connection, tenant, sha256):
-            blobs.remove(tenant, sha256.hex())
+    listed = typed(doomed, tuple[str, bytes])
+    blobs.remove([(tenant, sha256.hex()) for tenant, sha256 in listed if not is_used(connection, tenant, sha256)])
     connection.execute("DELETE FROM doomed")
 
 
@@ -121,7 +130,7 @@ def is_used(connection: Database, tenant: str, sha256: bytes) -> bool:
 
 
 def _find_with_lease(connection: Database, conversation: ConversationId) -> Whereabouts | None:
-    sql = "SELECT n, tenant, tail, title_seq, epoch, holder FROM conversations WHERE id = ?"
+    sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
     return msgspec.convert(row, Whereabouts) if row else None
 

@@ -1,10 +1,12 @@
 """The schema of the journal's database, as small named migrations."""
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, cast
 
 import apsw
 
 from timeloom.ports.store import StoreError
+from timeloom.stores.sqlite import open_turns
 from timeloom.stores.sqlite.database import Database, Values
 
 APPLICATION_ID: Final = 0x74_6C_6F_6D
@@ -16,6 +18,8 @@ class Migration(NamedTuple):
 
     name: str
     sql: str
+    fill: Callable[[Database], None] | None = None
+    """Puts into the new places what follows from what is there already."""
 
 
 MIGRATIONS: Final = (
@@ -93,8 +97,10 @@ MIGRATIONS: Final = (
             tokens INTEGER NOT NULL,
             cost_nano_usd INTEGER NOT NULL,
             tool_calls INTEGER NOT NULL,
+            wall_ms INTEGER NOT NULL,
             largest_tokens INTEGER,
-            largest_cost_nano_usd INTEGER
+            largest_cost_nano_usd INTEGER,
+            largest_wall_ms INTEGER
         ) STRICT, WITHOUT ROWID;
 
         -- Calls in flight, one row per scope that pays. There are few, so they have no second index.
@@ -107,9 +113,19 @@ MIGRATIONS: Final = (
             tokens INTEGER,
             cost_nano_usd INTEGER,
             tool_calls INTEGER NOT NULL,
+            wall_ms INTEGER,
             PRIMARY KEY (scope, key)
         ) STRICT, WITHOUT ROWID;
         """,
+    ),
+    Migration(
+        "open turns",
+        """
+        -- In the row that every append reads and writes: the newest turn until it has ended.
+        ALTER TABLE conversations ADD COLUMN open_turn TEXT;
+        CREATE INDEX conversations_open ON conversations(id) WHERE open_turn IS NOT NULL;
+        """,
+        open_turns.fill,
     ),
 )
 """In order, for ever: a migration that was released is never changed, only followed."""
@@ -168,6 +184,8 @@ def _apply_next(connection: Database) -> None:
         _run(connection, "CREATE TABLE migrations(n INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT")
         _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
     _run(connection, step.sql)
+    if step.fill:
+        step.fill(connection)
     connection.execute("INSERT INTO migrations VALUES (?, ?)", (version + 1, step.name))
     _run(connection, f"PRAGMA user_version = {version + 1}")
 

@@ -6,7 +6,7 @@ import apsw
 import msgspec
 
 from timeloom.core.ids import ConversationId
-from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
+from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
 from timeloom.stores.sqlite.database import Database, Values
 from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor, storable
 
@@ -18,6 +18,14 @@ def read_info(connection: Database, conversation: ConversationId) -> Conversatio
     sql = f"SELECT {_COLUMNS} FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
     return _info(row) if row else None
+
+
+def need_info(connection: Database, conversation: ConversationId) -> ConversationInfo:
+    """What a list shows of the conversation; raises `ConversationUnknownError`."""
+    info = read_info(connection, conversation)
+    if info is None:
+        raise ConversationUnknownError(conversation)
+    return info
 
 
 def read_ids(connection: Database, after: str, limit: int) -> list[ConversationId]:

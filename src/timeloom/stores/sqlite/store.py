@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,23 +18,26 @@ from timeloom.ports.clock import Clock, SystemClock, timestamp
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
-from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
+from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
 from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import Batch, is_light, make_batch, named_tenant
 from timeloom.stores.blob_folder import BlobFolder, Staging
-from timeloom.stores.disk import FILE_MODE, Disk
+from timeloom.stores.disk import Disk
+from timeloom.stores.erasure import make_erasure
 from timeloom.stores.followers import Followers
 from timeloom.stores.giving_up import taken
 from timeloom.stores.holders import Holders
 from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.snapshot_folder import SnapshotFolder
-from timeloom.stores.sqlite import changes, leases, schema
+from timeloom.stores.sqlite import changes, erasing, leases, schema
 from timeloom.stores.sqlite.books import SqliteBooks
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections, explained
 from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.open_turns import read_open
 from timeloom.stores.sqlite.poller import Poller
+from timeloom.stores.sqlite.presence import enter, need_journal
 from timeloom.stores.sqlite.reading import read_entries
-from timeloom.stores.sqlite.search import read_ids, read_info, read_page
+from timeloom.stores.sqlite.search import need_info, read_ids, read_page
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
 from timeloom.stores.words import storable
@@ -152,26 +154,46 @@ class SqliteStore:
         await self._in_thread(lambda: self._snapshots.forget(conversation))
         self._ledger.wake()
 
-    async def info(self, conversation: ConversationId) -> ConversationInfo:
-        def look(connection: Database) -> ConversationInfo:
-            info = read_info(connection, conversation)
-            if info is None:
-                raise ConversationUnknownError(conversation)
-            return info
+    async def erase(
+        self,
+        conversation: ConversationId,
+        expected_tail: int,
+        entries: Sequence[Entry],
+        record: Draft,
+        lease: Lease | None = None,
+    ) -> Entry:
+        writer = self._writable(conversation)
+        erasure = make_erasure(conversation, expected_tail, entries, record)
+        # Before as well as after: none may be loaded again after a crash in between.
+        await self._in_thread(lambda: self._snapshots.forget(conversation))
+        await writer.run(
+            lambda connection: erasing.erase(connection, self._blobs, self._holders, erasure, lease),
+            lambda found: self._followers.wake((found.number,)),
+        )
+        await writer.run(lambda connection: changes.sweep(connection, self._blobs), lambda _: None)
+        await self._in_thread(lambda: self._snapshots.forget(conversation))
+        return erasure.batch.entries[0]
 
-        return await self._read(look, conversation)
+    async def scrub(self) -> None:
+        self._writable()
+        await self.drop_snapshots()
+        await self._in_thread(lambda: self._disk.sync_folder(self._data_dir))
+        await self._in_thread(lambda: erasing.scrub(self._connections))
+
+    async def info(self, conversation: ConversationId) -> ConversationInfo:
+        return await self._read(lambda connection: need_info(connection, conversation), conversation)
 
     async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
         start, most = max(0, after), -1 if limit is None else max(0, limit)
 
         def look(connection: Database) -> list[Entry]:
-            found = _found(connection, conversation)
+            found = changes.need(connection, conversation)
             return read_entries(connection, conversation, found.number, start, most, found.tail)
 
         return await self._read(look, conversation)
 
     async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
-        found = await self._read(lambda connection: _found(connection, conversation), conversation)
+        found = await self._read(lambda connection: changes.need(connection, conversation), conversation)
         follower = self._followers.add(found.number)
         self._poller.start()
         seq = max(0, after)
@@ -194,6 +216,9 @@ class SqliteStore:
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         return await self._read(lambda connection: read_ids(connection, after, limit))
+
+    async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        return await self._read(lambda connection: read_open(connection, after, limit))
 
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         return await self._in_thread(lambda: self._blobs.read(tenant, ref))
@@ -233,13 +258,13 @@ class SqliteStore:
 
     def _start(self, create: bool) -> None:
         if not create:
-            self._need_journal()
+            need_journal(self._data_dir)
         try:
             self._disk.make_folder(self._data_dir)
             self._blobs.prepare()
             # SQLite gives the files that it adds the mode of this one.
             self._disk.create(self._data_dir / "journal.db")
-            alone = self._enter()
+            self._presence, alone = enter(self._data_dir)
         except OSError as error:
             raise StoreError("store_unwritable", f"the data folder cannot be used: {error.strerror}") from None
         try:
@@ -250,16 +275,6 @@ class SqliteStore:
         except apsw.Error as error:
             raise explained(error) from error
         self._start_writing(connection, alone)
-
-    def _need_journal(self) -> None:
-        """Refuses to make a journal where one was expected."""
-        journal = self._data_dir / "journal.db"
-        if not journal.exists():
-            raise StoreError("store_missing", "the folder has no journal.db, so it is not a data folder")
-        if not journal.stat().st_size:
-            raise StoreError(
-                "store_damaged", "journal.db is empty: what it held is lost, and payloads may still be there"
-            )
 
     def _start_writing(self, connection: Database, alone: bool) -> None:
         try:
@@ -295,18 +310,6 @@ class SqliteStore:
         except DATABASE_ERRORS as second:
             raise explained(second) from second
 
-    def _enter(self) -> bool:
-        """Marks the folder as open in this process; whether it is open nowhere else."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._presence = os.open(self._data_dir / "open.lock", flags, FILE_MODE)
-        try:
-            fcntl.flock(self._presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(self._presence, fcntl.LOCK_SH)
-            return False
-        fcntl.flock(self._presence, fcntl.LOCK_SH)
-        return True
-
     def _reserve_log(self) -> None:
         """Called under the write lock, so that no other process writes where the zeros go."""
         # A full disk costs speed here, and is met again where it matters.
@@ -329,10 +332,11 @@ class SqliteStore:
         if self._presence is not None:
             os.close(self._presence)
 
-    def _writable(self, conversation: ConversationId) -> Writer:
+    def _writable(self, conversation: ConversationId | None = None) -> Writer:
         self._check_open()
         if self._writer is None:
-            raise StoreError("store_damaged", f"conversation {conversation} cannot be changed: {self._damage}")
+            what = f"conversation {conversation}" if conversation else "the store"
+            raise StoreError("store_damaged", f"{what} cannot be changed: {self._damage}")
         return self._writer
 
     def _staged(
@@ -391,10 +395,3 @@ class SqliteStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError("store_closed", "the store is closed")
-
-
-def _found(connection: Database, conversation: ConversationId) -> changes.Whereabouts:
-    found = changes.find(connection, conversation)
-    if not found:
-        raise ConversationUnknownError(conversation)
-    return found

@@ -4,16 +4,18 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import apsw
+
 from timeloom.core.blocks import ConversationStarted, Titled
 from timeloom.core.blocks.payloads import references
-from timeloom.core.ids import ConversationId
+from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Finding, StoreError, Verified
-from timeloom.stores.batch import TITLE_CHARS
+from timeloom.stores.batch import TITLE_CHARS, open_turn_after
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
-from timeloom.stores.sqlite import schema
+from timeloom.stores.sqlite import open_turns, schema
 from timeloom.stores.sqlite.changes import first_place, last_place
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database, typed
@@ -154,10 +156,16 @@ class _Check:
                     refs.setdefault(ref, entry.seq)
         if expected <= info.tail:
             self._after_gap(conversation, expected, info.tail + 1)
-        elif not summary.agrees(info):
+        elif not summary.agrees(info) or not self._names_open_turn(number, summary.open_turn):
             message = f"the list shows conversation {conversation} otherwise than its entries do"
             self._add("store_damaged", message, conversation)
         self._payloads(number, info, refs)
+
+    def _names_open_turn(self, number: int, turn: TurnId | None) -> bool:
+        # A journal that is too damaged to be migrated may have no such column.
+        with contextlib.suppress(apsw.SQLError):
+            return open_turns.listed(self._connection, number) == turn
+        return True
 
     def _after_gap(self, conversation: ConversationId, expected: int, seq: int) -> int:
         if seq != expected:
@@ -196,8 +204,10 @@ class _Summary:
         self._header: Entry | None = None
         self._last: Entry | None = None
         self._title = ""
+        self.open_turn: TurnId | None = None
 
     def add(self, entry: Entry) -> None:
+        self.open_turn = open_turn_after(self.open_turn, (entry,))
         self._header = self._header or entry
         self._last = entry
         if isinstance(entry.block, Titled):

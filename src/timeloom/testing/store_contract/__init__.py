@@ -13,7 +13,7 @@ same place anew. With pytest:
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.testing.store_contract import follow, journal, keeping, leases, payloads, reader
+from timeloom.testing.store_contract import erasing, follow, journal, keeping, leases, payloads, reader
 from timeloom.testing.store_contract.building import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
@@ -43,6 +43,11 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     follow.following_ends_when_the_store_closes,
     journal.a_deleted_conversation_is_gone_with_the_payloads_that_only_it_used,
     journal.a_deleted_name_can_be_used_again,
+    erasing.an_erased_entry_keeps_its_place_and_says_nothing,
+    erasing.a_payload_that_something_refers_to_outlives_an_erase,
+    erasing.nothing_but_the_erased_form_takes_the_place_of_an_entry,
+    erasing.an_erase_is_refused_where_an_append_is,
+    erasing.snapshots_do_not_outlive_an_erase,
     leases.a_conversation_has_one_holder_at_a_time,
     leases.what_is_held_takes_appends_with_its_lease_only,
     leases.a_lease_that_is_over_changes_nothing,
@@ -59,6 +64,7 @@ DURABLE_CONTRACT: Final[Sequence[Check]] = (
     keeping.everything_is_there_after_opening_again,
     keeping.two_stores_of_one_place_are_one,
     keeping.of_many_stores_that_append_at_one_tail_one_wins,
+    erasing.what_was_erased_stays_so_after_opening_again,
     leases.closing_a_store_ends_its_leases,
     leases.what_a_holder_left_behind_is_free_without_a_lease_too,
 )

@@ -57,6 +57,7 @@ async def a_closed_store_says_so(open_store: Open) -> None:
     await refused("store_closed", store.append(CONVERSATION, 1, [thought("x")]))
     await refused("store_closed", store.load(CONVERSATION))
     await refused("store_closed", store.delete(CONVERSATION))
+    await refused("store_closed", store.scrub())
     await refused("store_closed", store.conversations(ConversationQuery(tenant="t")))
     await refused("store_closed", store.open_turns())
     await refused("store_closed", store.verify())

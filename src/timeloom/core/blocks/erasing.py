@@ -1,0 +1,191 @@
+"""Erasing: what is left of a block when all it said is gone for good, and only that it was there stays."""
+
+from typing import Final, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Attachment,
+    AttachmentMeta,
+    Completion,
+    ConversationStarted,
+    Cut,
+    Digest,
+    Erased,
+    Hidden,
+    ModelAnswered,
+    ModelCalled,
+    PlanRecorded,
+    PlansCompacted,
+    Pruned,
+    RangeSummary,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    SourcesAdded,
+    ToolCall,
+    ToolError,
+    TurnStarted,
+    Unknown,
+)
+from timeloom.core.blocks.block import ERASED
+from timeloom.core.blocks.caching import CacheForecast, CachePoint
+from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexPath
+from timeloom.core.payload import Text
+from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.sources import SourceRow
+
+NO_HASH: Final = "erased"
+"""What stands for the hash of a request: with the rest of the log, the hash of a short text tells the text."""
+
+_PARAMS: Final = f'{{"erased":"{ERASED}"}}'
+_PLAIN: Final = "text/plain"
+
+
+def erased(block: AnyBlock) -> AnyBlock:
+    """The block with its type, ids, numbers and path, and nothing of what it said."""
+    match block:
+        case ConversationStarted() | Erased() | TurnStarted() | RoundStarted():
+            # Whose the conversation is, that something was erased, and numbers.
+            return block
+        case Attachment() | AttachmentMeta() | ToolCall() | ResultDigest() | ResultStatus() | ResultContent():
+            return _artifact(block)
+        case SourcesAdded() | RangeSummary() | PlanRecorded() | PlansCompacted() | Hidden() | Pruned():
+            return _memory(block)
+        case ModelCalled():
+            return without_request(block, 0)
+        case ModelAnswered():
+            return replace(block, erased=True, text=_said(block.text), detail="")
+        case Completion():
+            return replace(block, erased=True, text=ERASED, suggested_followups=())
+        case Unknown():
+            return replace(block, erased=True, json=_foreign(block))
+        case _:
+            return replace(block, erased=True, text=_said(block.text))
+
+
+def without_rows(block: SourcesAdded, sids: frozenset[int]) -> SourcesAdded:
+    """The block without what these sources say."""
+    return replace(block, erased=True, rows=tuple(_row(row) if row.sid in sids else row for row in block.rows))
+
+
+def without_cuts(block: Pruned, seqs: frozenset[int]) -> Pruned:
+    """The block without the texts that stand for one of these entries."""
+    cuts = tuple(_cut(cut) if _holds(cut, seqs) else cut for cut in block.cuts)
+    return replace(block, erased=True, cuts=cuts)
+
+
+def without_request(block: ModelCalled, first_seq: int) -> ModelCalled:
+    """The call without its texts and without every hash that entries from that one on are part of."""
+    cache = block.cache and _cache(block.cache, first_seq)
+    return replace(block, erased=True, request_sha256=NO_HASH, system="", tail="", cache=cache)
+
+
+def where_to_read(first_seq: int, last_seq: int) -> str:
+    """The paths of all entries of a range."""
+    starts = range(first_seq, last_seq + 1, MAX_SELECTED)
+    return ", ".join(str(EntriesPath.of(range(at, min(at + MAX_SELECTED, last_seq + 1)))) for at in starts)
+
+
+def _said(text: Text) -> str:
+    return ERASED if text else ""
+
+
+def _artifact(
+    block: Attachment | AttachmentMeta | ToolCall | ResultDigest | ResultStatus | ResultContent,
+) -> AnyBlock:
+    match block:
+        case Attachment() | ResultContent():
+            # Bytes that are no picture any more must not be sent as one.
+            digest = block.digest and _digest(block.digest)
+            bare = replace(block, data=None, hosting=None, shown=None, digest=digest)
+            return replace(bare, erased=True, text=ERASED, mime=_PLAIN)
+        case AttachmentMeta():
+            return replace(block, erased=True, digest=_digest(block.digest), summary=ERASED)
+        case ToolCall():
+            return replace(block, erased=True, params=_PARAMS)
+        case ResultDigest():
+            return replace(block, erased=True, digest=_digest(block.digest))
+        case ResultStatus():
+            error = _error(block.error)
+            return replace(block, erased=True, text=ERASED, mime=_PLAIN, error=error, shown=None)
+        case _:
+            assert_never(block)
+
+
+def _memory(
+    block: SourcesAdded | RangeSummary | PlanRecorded | PlansCompacted | Hidden | Pruned,
+) -> AnyBlock:
+    match block:
+        case SourcesAdded():
+            return replace(block, erased=True, rows=tuple(map(_row, block.rows)))
+        case RangeSummary():
+            return replace(block, erased=True, text=f"{ERASED} react.read: {_covered(block)}")
+        case PlanRecorded():
+            return replace(block, erased=True, snapshot=_plan(block.snapshot))
+        case PlansCompacted():
+            plans = tuple(replace(plan, snapshot=_plan(plan.snapshot)) for plan in block.plans)
+            return replace(block, erased=True, plans=plans)
+        case Hidden():
+            return replace(block, erased=True, replacement=ERASED)
+        case Pruned():
+            return replace(block, erased=True, cuts=tuple(map(_cut, block.cuts)))
+        case _:
+            assert_never(block)
+
+
+def _digest(digest: Digest) -> Digest:
+    return Digest(
+        artifact_path=digest.artifact_path,
+        physical_path=digest.physical_path,
+        mime=_PLAIN,
+        kind=digest.kind,
+        visibility=digest.visibility,
+        channel=digest.channel,
+        tool_call_id=digest.tool_call_id,
+        error=_error(digest.error),
+    )
+
+
+def _error(error: ToolError | None) -> ToolError | None:
+    return error and ToolError(code=error.code, message=ERASED)
+
+
+def _holds(cut: Cut, seqs: frozenset[int]) -> bool:
+    return any(cut.first_seq <= seq <= cut.last_seq for seq in seqs)
+
+
+def _cut(cut: Cut) -> Cut:
+    # What stands for entries also says where they are read: that must not be lost with it.
+    text = f"{ERASED} react.read: {where_to_read(cut.first_seq, cut.last_seq)}" if cut.text else ""
+    return Cut(cut.first_seq, cut.last_seq, text)
+
+
+def _covered(block: RangeSummary) -> str:
+    if block.last_seq:
+        return where_to_read(max(1, block.first_seq), block.last_seq)
+    return ", ".join(str(TurnIndexPath(turn)) for turn in block.covered_turn_ids)
+
+
+def _cache(cache: CacheForecast, first_seq: int) -> CacheForecast:
+    def kept(point: CachePoint) -> CachePoint:
+        return point if point.seq < first_seq else replace(point, prefix="")
+
+    hit = cache.hit and kept(cache.hit)
+    return replace(cache, points=tuple(map(kept, cache.points)), hit=hit)
+
+
+def _row(row: SourceRow) -> SourceRow:
+    return SourceRow(sid=row.sid, source_type=row.source_type, title=ERASED)
+
+
+def _plan(plan: PlanSnapshot) -> PlanSnapshot:
+    return replace(plan, steps=(ERASED,) * len(plan.steps))
+
+
+def _foreign(block: Unknown) -> str:
+    kept = {"type": block.foreign_type, "path": block.foreign_path, "text": ERASED}
+    return msgspec.json.encode({name: value for name, value in kept.items() if value}).decode()

@@ -1,0 +1,214 @@
+"""Provenance: from which entries of a timeline others were made, found in one walk over it."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from timeloom.core.blocks import (
+    ApprovalRequested,
+    Completion,
+    ContentBlock,
+    Hidden,
+    ModelAnswered,
+    ModelCalled,
+    Notice,
+    PlanAcknowledged,
+    PlanRecorded,
+    PlansCompacted,
+    Pruned,
+    RangeSummary,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    SourcesAdded,
+    Titled,
+    ToolCall,
+    ToolCode,
+    UserPrompt,
+    WorkingSummary,
+)
+from timeloom.core.ids import CallId, PlanId, TurnId
+from timeloom.core.paths import EntriesPath, SourcesPath, TurnIndexPath, parse
+from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.view.artifacts import READING_TOOLS
+
+CallKey = tuple[TurnId, CallId]
+
+
+class Provenance:
+    """What is needed to go from an entry to those that were made from it; it grows with the timeline."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.plans: defaultdict[PlanId, list[int]] = defaultdict(list)
+        """Where each plan is said."""
+        self.asides: defaultdict[CallKey, list[int]] = defaultdict(list)
+        """What repeats the parameters of a call: questions, notices, code."""
+        self.results: defaultdict[CallKey, list[int]] = defaultdict(list)
+        """What a call returned in words."""
+        self.recaps: defaultdict[TurnId, list[int]] = defaultdict(list)
+        """The working summaries of each turn."""
+        self.titles: list[int] = []
+        self.titling: list[int] = []
+        """Requests for a title, and their replies."""
+        self.opening: set[int] = set()
+        """What a title is made from: the first message and the answer to it."""
+        self._first_turn: TurnId = NO_TURN
+        self._calls: dict[CallKey, int] = {}
+        self._reading: set[CallKey] = set()
+        self._digests: defaultdict[tuple[CallKey, str], list[int]] = defaultdict(list)
+        self._replies: defaultdict[TurnId, list[int]] = defaultdict(list)
+        self._calls_of: defaultdict[TurnId, list[int]] = defaultdict(list)
+        self._shown: defaultdict[str, list[int]] = defaultdict(list)
+        self._selections: list[tuple[int, EntriesPath | SourcesPath]] = []
+        self._hidden: defaultdict[str, list[int]] = defaultdict(list)
+        self._pruned: list[tuple[int, Pruned]] = []
+        self._ranges: list[tuple[int, RangeSummary]] = []
+        self._compacting: list[int] = []
+        self._rows: defaultdict[int, list[int]] = defaultdict(list)
+        for entry in entries:
+            self._add(entry)
+
+    def with_sources(self, sids: Iterable[int]) -> Iterator[int]:
+        """The entries that brought these sources."""
+        for sid in sids:
+            yield from self._rows[sid]
+
+    def reply_before(self, entry: Entry) -> list[int]:
+        """The reply of a model that the entry was read from."""
+        return _last_before(self._replies[entry.turn_id], entry.seq)
+
+    def call_before(self, entry: Entry) -> list[int]:
+        """The call that left the entry."""
+        return _last_before(self._calls_of[entry.turn_id], entry.seq)
+
+    def beside(self, entry: Entry, block: ContentBlock) -> Iterator[int]:
+        """The metadata of a content; of a file also the call that wrote it and what that returned in words."""
+        if not isinstance(block, ResultContent):
+            return
+        key = (entry.turn_id, block.tool_call_id)
+        yield from self._digests[key, block.artifact_path]
+        if block.artifact_path.startswith("fi:") and key not in self._reading and key in self._calls:
+            yield self._calls[key]
+            yield from self.results[key]
+
+    def shown_again(self, entry: Entry, sids: frozenset[int]) -> Iterator[int]:
+        """What reads have shown of the entry: itself by path or place, or a hint of it in its turn's index."""
+        names = [name for name in (entry.path, entry.alias) if name]
+        if entry.turn_id:
+            names.append(str(TurnIndexPath(entry.turn_id)))
+        for name in names:
+            yield from self._shown[name]
+        for seq, path in self._selections:
+            chosen = sids if isinstance(path, SourcesPath) else {entry.seq}
+            if chosen & set(path.numbers):
+                yield seq
+
+    def in_place_of(self, entry: Entry) -> Iterator[int]:
+        """What stands where the entry was."""
+        for name in {entry.path, entry.alias} - {""}:
+            yield from self._hidden[name]
+        for seq, block in self._pruned:
+            if any(cut.first_seq <= entry.seq <= cut.last_seq for cut in block.cuts):
+                yield seq
+
+    def summed_up(self, entry: Entry) -> Iterator[int]:
+        """The summaries that cover the entry, and the requests for summaries that were made after it."""
+        for seq, block in self._ranges:
+            within = block.first_seq <= entry.seq <= block.last_seq
+            if within or (not block.last_seq and entry.turn_id in block.covered_turn_ids):
+                yield seq
+        yield from self._compacting[bisect_left(self._compacting, entry.seq) :]
+
+    def _add(self, entry: Entry) -> None:
+        self._add_call_part(entry)
+        self._add_said(entry)
+        self._add_rows(entry)
+        self._add_forgetting(entry)
+
+    def _add_call_part(self, entry: Entry) -> None:
+        turn, seq = entry.turn_id, entry.seq
+        match entry.block:
+            case ToolCall(tool_call_id=call, tool_id=tool):
+                self._calls[turn, call] = seq
+                self._calls_of[turn].append(seq)
+                if tool in READING_TOOLS:
+                    self._reading.add((turn, call))
+            case ToolCode(tool_call_id=call) | ApprovalRequested(tool_call_id=call):
+                self.asides[turn, call].append(seq)
+            case Notice(tool_call_id=call) if call:
+                self.asides[turn, call].append(seq)
+            case ResultDigest(tool_call_id=call, digest=digest):
+                self._digests[(turn, call), digest.artifact_path].append(seq)
+            case ResultContent(tool_call_id=call, artifact_path=path):
+                self._add_content(entry, (turn, call), path)
+            case ResultStatus(tool_call_id=call):
+                self.results[turn, call].append(seq)
+            case _:
+                pass
+
+    def _add_content(self, entry: Entry, key: CallKey, path: str) -> None:
+        if not path.startswith("fi:"):
+            self.results[key].append(entry.seq)
+        if key not in self._reading:
+            return
+        self._shown[path].append(entry.seq)
+        parsed = parse(path)
+        if isinstance(parsed, EntriesPath | SourcesPath):
+            self._selections.append((entry.seq, parsed))
+
+    def _add_said(self, entry: Entry) -> None:
+        turn, seq = entry.turn_id, entry.seq
+        match entry.block:
+            case UserPrompt():
+                self._first_turn = self._first_turn or turn
+                if turn == self._first_turn:
+                    self.opening.add(seq)
+            case Completion() if turn == self._first_turn:
+                self.opening.add(seq)
+            case Titled(author="runtime"):
+                self.titles.append(seq)
+            case WorkingSummary():
+                self.recaps[turn].append(seq)
+            case ModelCalled() | ModelAnswered() as block:
+                self._add_request(entry, block)
+            case _:
+                pass
+
+    def _add_request(self, entry: Entry, block: ModelCalled | ModelAnswered) -> None:
+        if block.purpose == "title":
+            self.titling.append(entry.seq)
+        elif block.purpose == "compaction":
+            self._compacting.append(entry.seq)
+        elif isinstance(block, ModelAnswered):
+            self._replies[entry.turn_id].append(entry.seq)
+
+    def _add_rows(self, entry: Entry) -> None:
+        match entry.block:
+            case PlanRecorded(snapshot=snapshot):
+                self.plans[snapshot.plan_id].append(entry.seq)
+            case PlanAcknowledged(plan_id=str() as plan):
+                self.plans[plan].append(entry.seq)
+            case PlansCompacted(plans=plans):
+                for plan in plans:
+                    self.plans[plan.snapshot.plan_id].append(entry.seq)
+            case SourcesAdded(rows=rows):
+                for row in rows:
+                    self._rows[row.sid].append(entry.seq)
+            case _:
+                pass
+
+    def _add_forgetting(self, entry: Entry) -> None:
+        match entry.block:
+            case Hidden(target=target):
+                self._hidden[target].append(entry.seq)
+            case Pruned() as block:
+                self._pruned.append((entry.seq, block))
+            case RangeSummary() as block:
+                self._ranges.append((entry.seq, block))
+            case _:
+                pass
+
+
+def _last_before(seqs: Sequence[int], seq: int) -> list[int]:
+    at = bisect_left(seqs, seq)
+    return list(seqs[at - 1 : at]) if at else []
