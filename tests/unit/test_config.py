@@ -49,14 +49,8 @@ def sample(row: Row, number: int) -> Said:
         word = words[number % len(words)]
         return Said(word, f'"{word}"', word)
     match row.default:
-        case int():
-            return Said(str(100 + number), str(100 + number), 100 + number)
-        case float() as share if share < 1:
-            return Said(f"0.{number + 1}", f"0.{number + 1}", float(f"0.{number + 1}"))
-        case float():
-            return Said(f"{number}.5", f"{number}.5", number + 0.5)
-        case "none":
-            return Said(str(number + 1), str(number + 1), number + 1)
+        case int() | float() | "none" as default:
+            return sample_number(default, number)
         case tuple():
             return Said(f"a.b{number}, a.*", f'["a.b{number}", "a.*"]', (f"a.b{number}", "a.*"))
         case dict() if row.key == "policy.calls_per_turn":
@@ -72,6 +66,19 @@ def sample(row: Row, number: int) -> Said:
             return Said(f"http://h{number}", f'"http://h{number}"', f"http://h{number}")
         case _:
             return Said(f"text{number}", f'"text{number}"', f"text{number}")
+
+
+def sample_number(default: float | str, number: int) -> Said:
+    match default:
+        case "none":
+            value: float = number + 1
+        case int():
+            value = 100 + number
+        case float() as share if share < 1:
+            value = float(f"0.{number + 1}")
+        case _:
+            value = number + 0.5
+    return Said(str(value), str(value), value)
 
 
 class Speaker(NamedTuple):
