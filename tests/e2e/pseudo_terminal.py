@@ -27,11 +27,14 @@ class PseudoTerminal:
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
         command = [sys.executable, "-m", "timeloom", *arguments]
-        known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_HYPERLINK")}
+        # Whoever runs the tests may have a terminal of another size, and say so in variables.
+        others = ("NO_COLOR", "FORCE_HYPERLINK", "COLUMNS", "LINES")
+        known = {name: value for name, value in os.environ.items() if name not in others}
+        size = struct.pack("HHHH", rows, columns, 0, 0)
         self._pid, self._fd = pty.fork()
         if not self._pid:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, size)
             os.execve(sys.executable, command, known | {"TERM": "xterm-256color"} | dict(environ or {}))
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._status: int | None = None
 
     def __enter__(self) -> Self:

@@ -68,7 +68,7 @@ def sample(row: Row, number: int) -> Said:
             return Said(f"text{number}", f'"text{number}"', f"text{number}")
 
 
-def sample_number(default: float | str, number: int) -> Said:
+def sample_number(default: object, number: int) -> Said:
     match default:
         case "none":
             value: float = number + 1
