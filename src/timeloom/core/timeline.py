@@ -33,10 +33,16 @@ def is_timestamp(text: str) -> bool:
 def microseconds_between(since: str, until: str) -> int:
     """The time from one entry's `ts` to a later one's; 0 where a clock went back, or where no calendar has the day."""
     try:
-        took = datetime.fromisoformat(until) - datetime.fromisoformat(since)
+        took = _moment(until) - _moment(since)
     except ValueError:
         return 0
     return max(0, took // timedelta(microseconds=1))
+
+
+@lru_cache(maxsize=1024)
+def _moment(ts: str) -> datetime:
+    """The time, read once: the same few are compared again and again."""
+    return datetime.fromisoformat(ts)
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

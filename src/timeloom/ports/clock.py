@@ -23,4 +23,4 @@ class SystemClock:
 def timestamp(epoch_us: int) -> str:
     """The time as blocks carry it: RFC 3339 in UTC with six decimals, so that text order is time order."""
     seconds, micros = divmod(epoch_us, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{micros:06d}Z"

@@ -267,7 +267,11 @@ class Session:
 
 def _is_small(block: AnyBlock) -> bool:
     """Whether the block is stored as it is, with no payload apart."""
-    stored, payloads = take_out(block)
+    try:
+        stored, payloads = take_out(block)
+    except UnicodeEncodeError:
+        # The append says what is wrong with it.
+        return False
     return not payloads and not references(stored)
 
 
