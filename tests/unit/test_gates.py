@@ -142,7 +142,7 @@ def test_a_used_up_budget_stops_the_steps_that_spend_of_it(allowance: Allowance,
 @pytest.mark.parametrize(
     ("account", "sentence"),
     [
-        (Account("turn", "rounds", 3, 2), "the turn's budget is used up: 3 rounds of 2 rounds"),
+        (Account("turn", "rounds", 3, 2), "the turn's budget is used up: 2 rounds of 2 rounds"),
         (Account("user", "tokens", 9, 8), "the user's budget is used up: 9 tokens of 8 tokens"),
         (
             Account("tree", "cost_nano_usd", 12_345_678, 10_000_000),

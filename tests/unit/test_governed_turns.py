@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from turn_stage import HEADER, Stage, answers, blocks_of, calls, only, run, script
+from turn_stage import HEADER, Stage, Step, answers, blocks_of, calls, only, run, script
 
 from timeloom.app import open_session
 from timeloom.core.blocks import (
@@ -26,6 +26,7 @@ from timeloom.core.blocks import (
     Usage,
     UserPrompt,
 )
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.core.policy.gates import (
@@ -692,5 +693,35 @@ def test_a_policy_sees_the_parameters_as_the_tool_does(tmp_path: Path) -> None:
         stage = staged(tmp_path, copied, answers("x"), policies=(look,))
         await (await stage.open()).run("write")
         assert '"<channel:code>"' in seen[0]
+
+    run(check)
+
+
+def test_what_a_script_says_it_costs_counts_in_shared_budgets_too(tmp_path: Path) -> None:
+    async def check() -> None:
+        usage = {"input_tokens": 10, "cost_nano_usd": 10}
+        stage = staged(tmp_path, budgets=Budgets(user=Allowance(cost_nano_usd=15)))
+        step: Step = {"reply": calls("t.look"), "usage": usage}
+        stage.model = script(*[step] * 4)
+        turns = await stage.open()
+        assert await turns.run("look") == "budget_exhausted"
+        assert len(stage.effects) == 2
+
+    run(check)
+
+
+def test_a_lost_call_of_a_tool_that_is_not_here_is_left_to_a_person(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = staged(tmp_path, calls("mail.send"), answers("ok"), policies=())
+        turns = await cut_off(stage, "mail.send")
+        assert await turns.go_on() == "waiting"
+        await decided(turns, True)
+        with pytest.raises(CodedError, match="there is no such tool here"):
+            await turns.go_on()
+        outbox = Outbox()
+        stage.extra = (outbox.tool(),)
+        again = await stage.reopen(turns.session)
+        assert await again.go_on() == "completed"
+        assert outbox.sent == [CALL]
 
     run(check)

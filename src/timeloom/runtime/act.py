@@ -24,6 +24,7 @@ from timeloom.core.blocks import (
     WorkingSummary,
     registered_error,
 )
+from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.plans.acknowledging import read_notes
 from timeloom.core.plans.changes import Moment
@@ -82,6 +83,8 @@ async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) 
         case FinishCall():
             await session.append([_dropped(call.tool_call_id, "tool_interrupted", _CALLED_OFF)], turn)
         case RunCall():
+            if workshop.registry.get(call.tool_id) is None:
+                raise CodedError("unknown_tool", _NOT_HERE.format(call.tool_id))
             await _run_after_all(workshop, call, turn, APPROVAL)
         case DropCall(code=code, text=text):
             await session.append([_dropped(call.tool_call_id, code, text)], turn)
@@ -91,8 +94,14 @@ async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) 
 
 async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
     """Runs a call again where that does no harm; else asks its tool what became of it, and a person where it cannot."""
-    tool = workshop.registry.resolve(call.tool_id)
-    known = "not_done" if tool.spec.effect != "irreversible" else await _reconciled(workshop, tool, call)
+    tool = workshop.registry.get(call.tool_id)
+    if tool is None:
+        # Another program began it, with a tool of which nothing is known here but that it may do harm.
+        known = "unknown"
+    elif tool.spec.effect == "irreversible":
+        known = await _reconciled(workshop, tool, call)
+    else:
+        known = "not_done"
     match known:
         case "not_done":
             await _run_after_all(workshop, call, turn, INTERRUPTED)
@@ -278,6 +287,9 @@ def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | 
 _UNKNOWN = (
     "nobody knows whether this call was carried out: the program stopped while it ran. Look before you decide: "
     "approved, it runs again; refused, the model is told that nobody knows"
+)
+_NOT_HERE = (
+    "the call of {} was allowed, and there is no such tool here: go on in the program that has it, or stop the turn"
 )
 _CALLED_OFF = "nobody knows whether this call was carried out: the program stopped while it ran, and the turn was ended"
 

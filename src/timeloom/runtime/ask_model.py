@@ -18,6 +18,7 @@ from timeloom.core.blocks import (
     Thinking,
 )
 from timeloom.core.blocks.caching import CacheForecast
+from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.reading import Reply, read_reply
@@ -83,6 +84,8 @@ class Asking:
     retry_after_s: float | None = None
     """How long the provider asked to wait before the next request."""
     _read: tuple[int, Reply] = field(default=(0, Reply()))
+    _system: tuple[str, Text] = field(default=("", ""))
+    """The system text of the last call, and how it is stored."""
 
     async def reply(self) -> Reply | None:
         """The reply of the running round, read once; after a restart from the timeline."""
@@ -98,6 +101,15 @@ class Asking:
     def remember(self, seq: int, reply: Reply) -> None:
         """Keeps the reply that stands at that place, so that it is not read again."""
         self._read = (seq, reply)
+
+    def stored_system(self, text: str) -> Text:
+        """The system text as the last call has stored it, if it is the same: a reference is not stored again."""
+        return self._system[1] if self._system[0] == text else text
+
+    def note_system(self, text: str, call: AnyBlock) -> None:
+        """Remembers how the call that was appended has the text."""
+        if isinstance(call, ModelCalled):
+            self._system = (text, call.system)
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait before the next request, after so many failures in a row."""
@@ -154,14 +166,15 @@ async def _asked(
             model=asking.model.name,
             request_sha256=prompt.sha256,
             attempt=step.attempt,
-            system=prompt.system,
+            system=asking.stored_system(prompt.system),
             tail=prompt.tail,
             estimated_tokens=prompt.estimated_tokens,
             rendering=RENDERING,
             cache=prompt.cache,
         )
         # Where something was said in between, the prompt lacks it: one that has it is made.
-        if await session.append([call], progress.turn_id, after=prompt.seq):
+        if stored := await session.append([call], progress.turn_id, after=prompt.seq):
+            asking.note_system(prompt.system, stored[-1].block)
             return prompt, call, admission
         await asking.governor.release(admission)
     return None

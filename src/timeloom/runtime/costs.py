@@ -26,11 +26,13 @@ def tool_key(turn: TurnId, call_id: CallId) -> str:
 
 def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds: int) -> Most:
     """The most that a model call may cost."""
-    dearest = Usage(cache_write_tokens=prompt_tokens, output_tokens=max_output_tokens)
+    dearest = Usage(
+        cache_write_tokens=prompt_tokens, cache_write_1h_tokens=prompt_tokens, output_tokens=max_output_tokens
+    )
     return Most(
         rounds=rounds,
         tokens=prompt_tokens + max_output_tokens,
-        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else 0,
+        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else None,
         wall_ms=MODEL_WALL_MS,
     )
 

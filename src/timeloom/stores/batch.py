@@ -12,6 +12,7 @@ from timeloom.core.blocks import (
     Completion,
     ConversationStarted,
     Followup,
+    ModelCalled,
     Steer,
     Titled,
     TurnEnded,
@@ -91,6 +92,7 @@ def make_batch(
         if not light:
             stored, taken = _taken_out(draft)
             payloads.update(taken)
+        if not light or isinstance(draft.block, ModelCalled):
             refs.update(dict.fromkeys(references(stored)))
         if isinstance(draft.block, Titled):
             title = (seq, draft.block.text[:SEARCHED_CHARS])
@@ -169,8 +171,12 @@ def _said(block: AnyBlock, read_text: ReadText | None) -> str:
 
 
 def _is_light(block: AnyBlock) -> bool:
+    # Most model calls refer to a system text that an earlier one has stored.
+    may_refer = isinstance(block, ModelCalled)
     for name in block.__struct_fields__:
         value: object = getattr(block, name)
+        if may_refer and isinstance(value, BlobRef):
+            continue
         if not _is_small(value) or _holds_structs(value):
             return False
     return True

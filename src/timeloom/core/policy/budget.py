@@ -85,9 +85,10 @@ def counts(measure: Measure, step: ModelStep | ToolStep) -> bool:
 
 def told(account: Account) -> str:
     """The sentence that says which budget is used up."""
-    return f"the {account.scope}'s budget is used up: {amount(account.measure, account.used)} of " + amount(
-        account.measure, account.limit
-    )
+    # The round that was not begun for it is counted already.
+    used = min(account.used, account.limit) if account.measure == "rounds" else account.used
+    limit = amount(account.measure, account.limit)
+    return f"the {account.scope}'s budget is used up: {amount(account.measure, used)} of {limit}"
 
 
 def amount(measure: Measure, value: int) -> str:

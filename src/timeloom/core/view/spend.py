@@ -14,6 +14,7 @@ from timeloom.core.blocks import (
     RoundStarted,
     ToolCall,
     TurnStarted,
+    Usage,
 )
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.ids import TurnId
@@ -44,7 +45,9 @@ class Spend(msgspec.Struct, gc=False):
         match block:
             case ModelAnswered(usage=usage, usage_reported=reported, priced=priced):
                 self.model_calls += 1
-                self.unknown_costs += not (reported and priced)
+                # A guess of nothing is none: the model costs nothing.
+                is_guess = not reported and (usage.cost_nano_usd > 0 or usage == Usage())
+                self.unknown_costs += not priced or is_guess
                 self.input_tokens = _sum(self.input_tokens, usage.input_tokens)
                 self.cache_read_tokens = _sum(self.cache_read_tokens, usage.cache_read_tokens)
                 self.cache_write_tokens = _sum(self.cache_write_tokens, usage.cache_write_tokens)

@@ -64,6 +64,10 @@ class LocalModel:
                         yield TextPiece(text)
         yield Finished("end", usage, "SmolLM2-135M-Instruct")
 
+    def price_nano_usd(self, usage: Usage) -> int:
+        """Nothing: it runs on this machine."""
+        return 0
+
     async def close(self) -> None:
         await asyncio.to_thread(self._engine.close)
 
