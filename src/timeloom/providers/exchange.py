@@ -14,6 +14,7 @@ from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest
 from timeloom.providers.failures import Said, failure, presentable, retry_after_s, said_in
+from timeloom.providers.patience import Patience
 from timeloom.providers.prices import Cost
 from timeloom.providers.settings import Timeouts
 from timeloom.providers.sse import SseDecoder, SseError, SseEvent
@@ -174,10 +175,11 @@ class Exchange:
         name, limit_s = self._service.name, self._service.timeouts.first_byte_s
         decoder, total = SseDecoder(), 0
         async with aclosing(response.aiter_raw()) as chunks:
+            patience = Patience()
             while True:
                 try:
                     # Around one read and never around a `yield`: the time that a caller takes is its own.
-                    async with asyncio.timeout(limit_s):
+                    with patience.limited(limit_s):
                         chunk = await anext(chunks, None)
                 except TimeoutError as error:
                     raise ModelError("timeout", f"{name} sent nothing for {limit_s:g} s") from error
