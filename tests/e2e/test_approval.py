@@ -73,6 +73,24 @@ def test_without_a_call_what_waits_is_shown_and_nothing_decided(stage: Stage) ->
         assert f"approve {conversation} {waits}" in done.stderr
 
 
+def test_the_command_that_decides_names_what_the_turn_was_held_with(stage: Stage, tmp_path: Path) -> None:
+    conversation, waits = waiting(stage)
+    command = [sys.executable, "-m", "timeloom", "approve", conversation, "--data-dir", str(stage.data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    line = next(line for line in done.stderr.splitlines() if "to allow it:" in line)
+    words = shlex.split(line.partition(":")[2])
+    assert words[1:] == ["approve", conversation, waits, *command[-2:], "--model", "script:script.yaml", *ASK]
+    work = [sys.executable, "-m", "timeloom", "worker", "--data-dir", str(stage.data), "--model", "script:script.yaml"]
+    said = subprocess.run(work, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    assert f"`timeloom approve {conversation} {shlex.join(work[4:])}`" in said
+
+
+def test_names_that_no_tool_has_are_warned_of(stage: Stage) -> None:
+    done = stage.run("chat", "--ask-before", "react.writ,react.*")
+    assert "policy.ask_before names 'react.writ', and no tool is called so; did you mean react.write?" in done.stderr
+    assert done.stderr.count("warning") == 1
+
+
 @pytest.mark.parametrize(("call_id", "words"), [("0123456789ab", "the one that waits is"), ("", "does not wait")])
 def test_only_the_call_that_waits_is_decided(stage: Stage, call_id: str, words: str) -> None:
     conversation, _ = waiting(stage)

@@ -120,3 +120,29 @@ def test_every_command_teaches_itself(command: list[str]) -> None:
     done = timeloom(*command, "--help")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 5
+
+
+@pytest.mark.parametrize("command", ["verify", "inspect", "export --json", "replay", "demo"])
+@pytest.mark.parametrize("streams", [">/dev/full", ">&-", "<&- >/dev/full"])
+def test_an_output_that_cannot_be_written_is_an_error_of_one_line(data_dir: Path, command: str, streams: str) -> None:
+    line = f'"$0" -m timeloom {command} --data-dir "$1" {streams}'
+    shell = ["sh", "-c", line, sys.executable, str(data_dir)]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("error: "), "Traceback" in done.stderr) == (1, 1, False)
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_a_closed_input_is_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("- reply: x")
+    line = '"$0" -m timeloom chat --model "script:$1/script.yaml" --data-dir "$1/data" <&-'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+def test_an_export_into_a_folder_that_cannot_be_made_is_an_error_of_one_line(data_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = timeloom("export", "--data-dir", data_dir, "--out", tmp_path / "file" / "out")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("error: ")

@@ -146,3 +146,8 @@ def test_on_a_terminal_a_block_is_one_line(odd: Path, columns: int) -> None:
             columns >= 160,
         )
         assert b"\x1b" not in terminal.raw
+
+
+def test_a_conversation_can_be_named_by_itself(odd: Path) -> None:
+    assert inspect(odd, CONVERSATION).stdout == inspect(odd, "--conversation", CONVERSATION).stdout != ""
+    assert inspect(odd, CONVERSATION, "--conversation", CONVERSATION).returncode == 2

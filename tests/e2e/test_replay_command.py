@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pseudo_terminal import PseudoTerminal
 
 from timeloom.core.ids import ConversationId
 from timeloom.stores.batch import record_crc
@@ -232,3 +233,10 @@ def test_one_conversation_alone_can_be_checked(held: Path) -> None:
     done = timeloom("replay", "--data-dir", held, "--conversation", name, "--verify")
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1].startswith("Replayed conversations: 1, ")
+
+
+def test_a_prompt_drives_no_terminal(held: Path) -> None:
+    path = str(calls_of(held)[1]["path"])
+    with PseudoTerminal("replay", "--data-dir", str(held), "--prompt", path, columns=200, rows=50) as terminal:
+        terminal.wait("half a ␛[31mthought")
+        assert b"\x1b[31m" not in terminal.raw

@@ -1,6 +1,9 @@
 """`timeloom fork --at` and `timeloom replay --from` as their user meets them: real processes on one data folder."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +88,20 @@ def test_a_model_that_has_no_answer_ends_the_rerun_with_a_failure(stage: Stage, 
     (tmp_path / "empty.yaml").write_text(json.dumps([{"reply": WRITE}]))
     done = stage.run("replay", "--from", "1", "--model", f"script:{tmp_path / 'empty.yaml'}")
     assert (done.returncode, "completed / provider_error" in done.stdout) == (1, True)
+
+
+def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: Stage, tmp_path: Path) -> None:
+    slow = [{"reply": WRITE}, {"reply": answer("Never."), "delay_ms": 3_600_000}]
+    (tmp_path / "slow.yaml").write_text(json.dumps(slow))
+    options = ["--data-dir", str(stage.data), "--model", f"script:{tmp_path / 'slow.yaml'}"]
+    command = [sys.executable, "-m", "timeloom", "replay", "--from", "1", "--keep", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        fork = process.stderr.readline().split()[-1]
+        while stage.run("inspect", fork, "--type", "react.model.call", "--json").stdout.count("\n") < 2:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+    assert fork in conversations(stage)
+    assert stage.run("worker").stdout == "no turn is open\n"
+    assert "broken off" in stage.run("inspect", fork).stdout
+    assert stage.run("verify").returncode == 0

@@ -80,8 +80,9 @@ def test_a_conversation_that_cannot_be_gone_on_with_is_an_error_that_says_so(tmp
     assert failed.stdout.startswith(f"{conversation}: failed: an unexpected FileExistsError")
 
 
-def test_a_folder_without_conversations_is_refused(tmp_path: Path) -> None:
-    refused = worker(tmp_path)
-    assert refused.returncode == 2
-    assert "there are no conversations" in refused.stderr
+def test_in_a_folder_without_conversations_there_is_nothing_to_do(tmp_path: Path) -> None:
+    done = worker(tmp_path)
+    assert done.returncode == 0
+    assert "no turn is open: there are no conversations" in done.stdout
+    assert worker(tmp_path, "--json").stdout == ""
     assert not (tmp_path / "data").exists()

@@ -258,3 +258,9 @@ def test_the_line_of_a_key_is_where_its_statement_begins(parts: list[str]) -> No
     assert lines == wanted
     assert all(line_of(lines, (*path, "inside")) == line for path, line in wanted.items())
     assert line_of(lines, ("nowhere",)) == 1
+
+
+def test_a_link_that_leads_nowhere_is_not_taken_for_no_file(tmp_path: Path) -> None:
+    (tmp_path / "timeloom.toml").symlink_to(tmp_path / "gone.toml")
+    with pytest.raises(ConfigError, match=r"timeloom\.toml is a link that leads nowhere"):
+        gather({}, environ={}, folder=tmp_path)

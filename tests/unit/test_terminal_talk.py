@@ -121,8 +121,8 @@ async def test_a_call_is_allowed_after_it_was_shown_in_full(tmp_path: Path) -> N
         for words in ("May it call mail.send?", "cannot be undone", '"to": "bob \\u001b[31m"', '"text": "hello"'):
             assert words in shown
         assert rooms.sent == []
-        terminal.enter("maybe")
-        await terminal.wait("that is neither")
+        terminal.enter("m")
+        await terminal.wait("that is all")
         terminal.enter("y just this once")
         shown = await terminal.wait("That is that.")
         assert "allowed by ann: just this once" in shown
@@ -136,6 +136,46 @@ async def test_a_call_is_refused_with_a_word_of_why(tmp_path: Path) -> None:
         await terminal.wait("allow? y/n")
         terminal.enter("no, not to bob")
         assert "refused by ann: not to bob" in await terminal.wait("That is that.")
+        terminal.press("\x04")
+    assert rooms.sent == []
+
+
+async def test_commands_work_where_a_decision_is_asked_for(tmp_path: Path) -> None:
+    async with posting(tmp_path, {"to": "bob"}) as (terminal, rooms):
+        await terminal.wait("allow? y/n")
+        terminal.enter("/help")
+        shown = await terminal.wait("/attach PATH")
+        assert "/stop" in shown
+        async with asyncio.timeout(60):
+            while terminal.text.count("May it call mail.send?") < 2:  # noqa: ASYNC110 - as in `wait`
+                await asyncio.sleep(0.01)
+        terminal.enter("/stop")
+        await terminal.wait("stopped: the user stopped the turn")
+        terminal.enter("/approve")
+        await terminal.wait("nothing waits for a decision")
+        terminal.enter("/quit")
+    assert rooms.sent == []
+
+
+async def test_another_conversation_can_be_begun_where_a_decision_is_asked_for(tmp_path: Path) -> None:
+    async with posting(tmp_path, {"to": "bob"}) as (terminal, rooms):
+        await terminal.wait("allow? y/n")
+        terminal.enter("/new")
+        async with asyncio.timeout(60):
+            while terminal.text.count("conversation conv_") < 2:  # noqa: ASYNC110 - as in `wait`
+                await asyncio.sleep(0.01)
+        terminal.enter("/stop")
+        await terminal.wait("no turn is running")
+        terminal.press("\x04")
+    assert rooms.sent == []
+
+
+async def test_other_words_than_a_decision_change_the_course(tmp_path: Path) -> None:
+    async with posting(tmp_path, {"to": "bob"}) as (terminal, rooms):
+        await terminal.wait("allow? y/n")
+        terminal.enter("rather tell me who bob is")
+        shown = await terminal.wait("That is that.")
+        assert "> rather tell me who bob is" in shown
         terminal.press("\x04")
     assert rooms.sent == []
 

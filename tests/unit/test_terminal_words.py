@@ -11,7 +11,15 @@ from timeloom.cli.terminal.attach import MAX_TEXT_BYTES, AttachError, attachment
 from timeloom.cli.terminal.commands import completed
 from timeloom.cli.terminal.figures import cost_line, duration, money, size
 from timeloom.cli.terminal.questions import Decision, Question, read_decision
-from timeloom.cli.terminal.wording import ending, full_params, plan_changes, plan_lines, result_words, short_params
+from timeloom.cli.terminal.wording import (
+    ending,
+    full_params,
+    line_params,
+    plan_changes,
+    plan_lines,
+    result_words,
+    short_params,
+)
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultDigest, ResultStatus, ToolError, TurnEnded
 from timeloom.core.ids import CallId, PlanId
 from timeloom.core.paths import PathError
@@ -72,6 +80,13 @@ def test_parameters_are_shown_in_short() -> None:
 def test_parameters_are_shown_in_full() -> None:
     assert full_params('{"a":1}') == '{\n  "a": 1\n}'
     assert full_params("not json") == "not json"
+
+
+def test_escapes_in_parameters_hide_nothing_and_what_cannot_be_seen_shows_as_one() -> None:
+    assert full_params(r'{"p":"\u002e\u002e/\u00e4"}') == '{\n  "p": "../ä"\n}'
+    assert full_params('{"p":"a\u2028  b\u202ec"}') == '{\n  "p": "a\\u2028  b\\u202ec"\n}'
+    assert line_params(r'{"p": "\u002e\u002e"}', 120) == '{"p":".."}'
+    assert (line_params("no\x1bt", 3), line_params(BlobRef("0" * 64, 10), 9)) == (r"no\u001b", "")
 
 
 def test_results_are_said_in_a_few_words() -> None:

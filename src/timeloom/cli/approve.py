@@ -9,10 +9,16 @@ from timeloom.cli.lines import Lines, tell
 from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
 from timeloom.cli.rooms import open_rooms, with_model
 from timeloom.cli.shared import command_body
-from timeloom.cli.terminal.questions import open_question
+from timeloom.cli.terminal.questions import Question, open_question
 from timeloom.config.resolve import Loaded
+from timeloom.config.settings import Settings
+from timeloom.core.blocks import ModelCalled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.runtime.session import Session
+
+_ASK_BEFORE = "tools_that_need_approval"
+"""The policy that `--ask-before` makes."""
 
 
 @click.command()
@@ -40,7 +46,7 @@ async def approve(
             raise CodedError("approval_unknown", f"no call of conversation {conversation[:60]} waits for a decision")
         if call is None:
             output.ask(question)
-            tell(question, turns.session.conversation, typed_options())
+            tell(question, turns.session.conversation, await _options(turns.session, question, settings))
             return 0
         if call != question.call_id:
             waits = f"the one that waits is {question.call_id}, for {question.tool_id[:60]}"
@@ -49,3 +55,20 @@ async def approve(
         await turns.inbox.decide(question.call_id, not refuse, rooms.user, reason)
         lines = Lines(rooms, output, typed_options(), asks=sys.stdin.isatty() and not as_json)
         return 0 if await lines.run(turns, await turns.go_on()) else 1
+
+
+async def _options(session: Session, question: Question, settings: Settings) -> list[str]:
+    """What was typed, and what the turn was held with as far as the timeline tells."""
+    options = typed_options()
+    if "--model" not in options and (model := await _last_model(session)):
+        options += ["--model", model]
+    if question.policy == _ASK_BEFORE and not settings.policy.ask_before:
+        options += ["--ask-before", question.tool_id]
+    return options
+
+
+async def _last_model(session: Session) -> str:
+    turn = session.views.turns.turns[session.views.progress.turn_id]
+    called = [entry.block for entry in await session.entries(list(turn.seqs()))]
+    names = [block.model for block in called if isinstance(block, ModelCalled) and block.purpose == "decision"]
+    return names[-1] if names else ""

@@ -9,6 +9,7 @@ import msgspec
 
 from timeloom.cli.terminal.harmless import harmless, one_line
 from timeloom.cli.terminal.questions import Question
+from timeloom.cli.terminal.wording import line_params
 from timeloom.core.blocks import (
     Completion,
     ModelAnswered,
@@ -147,7 +148,7 @@ def _lines(entry: Entry) -> list[str]:
         case Notes(text=str() as text):
             return [f"  {one_line(text)}"]
         case ToolCall(tool_id=tool_id, params=params):
-            return [f"  → {tool_id} {params[:120] if isinstance(params, str) else ''}".rstrip()]
+            return [f"  → {tool_id} {line_params(params, 120)}".rstrip()]
         case ModelAnswered(purpose="decision", error=error, detail=detail) if error:
             return [f"  … {error}{f': {detail[:200]}' if detail else ''}"]
         case ResultDigest(digest=digest) if digest.error:

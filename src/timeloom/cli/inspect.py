@@ -61,7 +61,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--turn", metavar="TURN", help="Only this turn: its id or its number.")
 @click.option("--type", "type_name", metavar="TYPE", help="Only blocks of this type, or of a family: react.tool.*")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; one block in full with its payloads.")
-@click.argument("what", required=False, metavar="[SEQ or PATH]")
+@click.argument("what", required=False, metavar="[SEQ, PATH or CONVERSATION]")
 @command_body
 async def inspect(
     data_dir: Path, wanted: str | None, turn: str | None, type_name: str | None, what: str | None, *, as_json: bool
@@ -70,8 +70,12 @@ async def inspect(
 
     Each line has the block's seq, time, type, size in bytes, tokens in a prompt, whether prompts show it, its path and
     what it says; a terminal shows what it has room for. Lines between them are the cache points of the next request.
-    SEQ or PATH shows that block with all it holds.
+    SEQ or PATH shows that block with all it holds, CONVERSATION that conversation as --conversation does.
     """
+    if what is not None and what.startswith("conv_"):
+        if wanted is not None:
+            raise click.UsageError("CONVERSATION and --conversation both say which one; give one of them")
+        wanted, what = what, None
     async with existing_store(data_dir) as store:
         conversation = await _conversation(store, wanted)
         looking = _Looking(store, conversation, await load_views(store, conversation))

@@ -6,6 +6,7 @@ from timeloom import __version__
 from timeloom.cli.approve import approve
 from timeloom.cli.chat import chat
 from timeloom.cli.demo import demo
+from timeloom.cli.entry import Entry
 from timeloom.cli.erase import erase
 from timeloom.cli.export import export
 from timeloom.cli.fork import fork
@@ -17,7 +18,7 @@ from timeloom.cli.verify import verify
 from timeloom.cli.worker import worker
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Entry, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="timeloom")
 def main() -> None:
     """timeloom: agents whose every step is a block on one append-only timeline.

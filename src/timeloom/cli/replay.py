@@ -11,6 +11,7 @@ from timeloom.cli.options import with_settings
 from timeloom.cli.replay_cache import print_ledger
 from timeloom.cli.rerun import Again, rerun_options, run_again
 from timeloom.cli.shared import chosen_conversations, command_body, complain, existing_store
+from timeloom.cli.terminal.harmless import harmless
 from timeloom.config.resolve import Loaded
 from timeloom.core.blocks.round import CallPurpose
 from timeloom.core.codes import CodedError
@@ -19,9 +20,6 @@ from timeloom.core.paths import PathError, RoundTextPath, parse
 from timeloom.ports.store import Finding, Store
 from timeloom.runtime.replay import RebuiltPrompt, ReplayedCall, find_calls, rebuild
 from timeloom.runtime.replay import replay as replayed
-
-_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""What could drive a terminal, and how it is shown there."""
 
 MAX_RANGES: Final = 20
 """How many ranges of entries are named; more than these nobody reads."""
@@ -217,7 +215,7 @@ async def _print_prompt(store: Store, only: str | None, wanted: _Wanted, as_json
         _print_json(prompt)
     else:
         text = prompt.as_text().rstrip("\n") + "\n"
-        shown = text.translate(_CONTROLS) if sys.stdout.isatty() else text
+        shown = harmless(text, keep_tabs=True) if sys.stdout.isatty() else text
         # By hand: click takes out what looks like a colour, and a prompt is printed as it was sent.
         sys.stdout.buffer.write(shown.encode("utf-8", "surrogatepass"))
     if prompt.call.verdict == "same":
@@ -264,7 +262,7 @@ def _made_from(seqs: Sequence[int]) -> str:
 
 def _print_line(text: str) -> None:
     # A log from elsewhere can name a model, or a type of block, as it likes.
-    click.echo(text.translate(_CONTROLS))
+    click.echo(harmless(text))
 
 
 def _print_json(value: object) -> None:

@@ -91,6 +91,7 @@ async def run_again(settings: Settings, only: str | None, again: Again, *, as_js
             live_tools=again.live_tools,
             keep=again.keep,
             most_turns=again.most_turns,
+            tell=lambda fork: click.echo(f"run again on the fork {fork}", err=True),
         )
         found = await rerun(how, await _conversation(store, only), again.seq)
     if as_json:

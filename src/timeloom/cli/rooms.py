@@ -1,7 +1,8 @@
 """Rooms: conversations of one data folder, opened one at a time, with the models they are held with."""
 
+import difflib
 import getpass
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, Self
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from timeloom.app import Setting, SideModels, make_turns, open_session
 from timeloom.cli.shared import existing_store
+from timeloom.cli.terminal.harmless import harmless
 from timeloom.config.models import model_settings
 from timeloom.config.settings import Settings
 from timeloom.config.table import ways_to_say
@@ -96,6 +98,7 @@ class Rooms:
         self._header = header
         self._holder = holder
         self._open: Turns | None = None
+        self._warned = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,6 +119,7 @@ class Rooms:
         session.listen(listener.block)
         self._open = make_turns(session, model, Setting.of(self.settings), listener.delta, side=side)
         self._open.room.listen(listener.compaction)
+        self._warn([spec.tool_id for spec in self._open.workshop.registry.specs()])
         return self._open
 
     async def find(self, words: str, most: int) -> list[ConversationInfo]:
@@ -138,11 +142,29 @@ class Rooms:
         workspaces = Setting.of(self.settings).workspaces
         return await fork(self.store, conversation, workspaces, SystemClock(), RandomIds(), turn=turn)
 
+    def _warn(self, tools: Sequence[str]) -> None:
+        """Says once which names in the policies are those of no tool: whoever wrote them believes to be asked."""
+        if self._warned:
+            return
+        self._warned = True
+        policy = self.settings.policy
+        for key, names in (("ask_before", policy.ask_before), ("calls_per_turn", policy.calls_per_turn)):
+            for name in unknown_tools(names, tools):
+                near = difflib.get_close_matches(name, tools, n=1, cutoff=0)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                click.echo(harmless(f"warning: policy.{key} names {name!r}, and no tool is called so{hint}"), err=True)
+
     async def _close(self) -> None:
         if self._open is not None:
             await self._open.titles.give_up()
             await self._open.session.close()
             self._open = None
+
+
+def unknown_tools(names: Iterable[str], tools: Sequence[str]) -> list[str]:
+    """The names that are neither of these tools nor a family of them."""
+    families = {f"{tool.rpartition('.')[0]}.*" for tool in tools}
+    return [name for name in names if name not in {*tools, *families, "*"}]
 
 
 def with_model(settings: Settings) -> Settings:

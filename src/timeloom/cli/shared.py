@@ -17,7 +17,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Store
 from timeloom.stores.sqlite import SqliteStore
 
-__all__ = ["chosen_conversations", "command_body", "complain", "data_dir_option", "existing_store"]
+__all__ = ["chosen_conversations", "command_body", "complain", "data_dir_option", "existing_store", "has_conversations"]
 
 P = ParamSpec("P")
 
@@ -37,6 +37,11 @@ def command_body(run: Callable[P, Awaitable[int]]) -> Callable[P, None]:
             sys.exit(1)
 
     return call
+
+
+def has_conversations(data_dir: Path) -> bool:
+    """Whether conversations are or were stored in the folder."""
+    return (data_dir / "journal.db").exists() or (data_dir / "blobs").exists()
 
 
 @asynccontextmanager

@@ -1,14 +1,17 @@
 """`timeloom worker`: goes on with the turns that were left open."""
 
+import shlex
+from collections.abc import Sequence
 from typing import assert_never
 
 import click
 import msgspec
 
 from timeloom.app import Setting, make_turns
-from timeloom.cli.options import OPTION_KEYS, with_settings
+from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
 from timeloom.cli.rooms import OpenModels, with_model
-from timeloom.cli.shared import command_body, existing_store
+from timeloom.cli.shared import command_body, existing_store, has_conversations
+from timeloom.cli.terminal.harmless import harmless
 from timeloom.config.resolve import Loaded
 from timeloom.config.settings import Settings
 from timeloom.core.ids import ConversationId
@@ -36,10 +39,16 @@ async def worker(loaded: Loaded, *, as_json: bool) -> int:
 
     Prints a line for each conversation and exits with 1 if one could not be gone on with.
     """
-    settings = with_model(loaded.settings)
+    settings, typed = with_model(loaded.settings), typed_options()
+    if not has_conversations(settings.data_dir):
+        folder = click.format_filename(settings.data_dir)
+        click.echo(f"no turn is open: there are no conversations in {folder}", err=as_json)
+        return 0
 
     def tell(outcome: Recovered) -> None:
-        click.echo(msgspec.json.encode(outcome).decode() if as_json else f"{outcome.conversation}: {_said(outcome)}")
+        click.echo(
+            msgspec.json.encode(outcome).decode() if as_json else f"{outcome.conversation}: {_said(outcome, typed)}"
+        )
 
     async with OpenModels(settings) as models, existing_store(settings.data_dir) as store:
         outcomes = await recover(store, _opening(store, models, settings), tell=tell)
@@ -63,12 +72,13 @@ def _opening(store: Store, models: OpenModels, settings: Settings) -> Open:
     return opened
 
 
-def _said(outcome: Recovered) -> str:
+def _said(outcome: Recovered, typed: Sequence[str]) -> str:
     match outcome:
         case Ended(reason=reason):
             return f"ended, {reason}"
         case Waiting():
-            return f"waits for a person to decide; `timeloom approve {outcome.conversation}` shows what"
+            command = harmless(shlex.join(["timeloom", "approve", outcome.conversation, *typed]))
+            return f"waits for a person to decide; `{command}` shows what"
         case Held(by=by, since=since):
             return f"is held by {by} since {since}"
         case Failed(message=message, code=code):

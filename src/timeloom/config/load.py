@@ -66,7 +66,7 @@ def _file(config: str | None, environ: Mapping[str, str], folder: Path) -> Confi
 
 def _exists(path: Path) -> bool:
     try:
-        return path.exists()
+        return path.exists() or path.is_symlink()
     except OSError:
         # Somebody meant it to be there, and reading it will say what is wrong.
         return True

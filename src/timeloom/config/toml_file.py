@@ -50,7 +50,8 @@ def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
     """The text of a file that is not too large, without a byte order mark; `regular` lets no pipe or device pass."""
     try:
         if regular and not path.is_file():
-            raise ConfigError("config_unreadable", f"{path.name} is no file")
+            what = "is a link that leads nowhere" if path.is_symlink() and not path.exists() else "is no file"
+            raise ConfigError("config_unreadable", f"{path.name} {what}")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:

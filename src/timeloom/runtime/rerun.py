@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.blocks import ForkPoint, ModelCalled
+from timeloom.core.blocks import AnyBlock, ForkPoint, ModelCalled, TurnEnded
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import Text
-from timeloom.core.policy.forking import standing
+from timeloom.core.policy.forking import cut_off, standing
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock
@@ -62,6 +62,8 @@ class Rerunning:
     live_tools: bool = False
     keep: bool = False
     most_turns: int | None = None
+    tell: Callable[[ConversationId], None] = lambda _: None
+    """Hears of a fork that stays as soon as there is one."""
 
     @property
     def keeps(self) -> bool:
@@ -110,13 +112,17 @@ async def rerun(how: Rerunning, source: ConversationId, seq: int) -> Rerun:
             ids=how.ids,
         )
         forked = await copy_until(forking, source, place, views, stays_open=True)
+        if how.keeps:
+            how.tell(forked.conversation)
         said = await say_again(store, tenant, record)
-        async with await Session.resume(store, forked.conversation, how.clock, how.ids, holder=HOLDER) as session:
+        async with _session(how, store, forked.conversation) as session:
             turns = how.open_turns(session, data_dir)
             recording = await Recording.of(record, text, turns.workshop.registry)
             run = _Run(_with_record(turns, recording, said, live=how.live_tools), said, how.most_turns)
-            await run.all()
-            await turns.titles.give_up()
+            try:
+                await run.all()
+            finally:
+                await turns.titles.give_up()
         before = await course_of(record, text)
         after = await course_of(await store.load(forked.conversation, after=place), text)
     before = before[: how.most_turns]
@@ -159,6 +165,25 @@ async def _stage(how: Rerunning) -> AsyncGenerator[tuple[Store, Path]]:
         yield AsideStore(how.store, how.clock), Path(folder.name)
     finally:
         await asyncio.to_thread(folder.cleanup)
+
+
+@asynccontextmanager
+async def _session(how: Rerunning, store: Store, fork: ConversationId) -> AsyncGenerator[Session]:
+    """The session of the fork; where it is left by an error or Ctrl-C, its turn is over, or a worker would run it."""
+    async with await Session.resume(store, fork, how.clock, how.ids, holder=HOLDER) as session:
+        try:
+            yield session
+        except BaseException:
+            progress = session.views.progress
+            if progress.running:
+                seqs = list(session.views.turns.turns[progress.turn_id].seqs())
+                await session.append(_broken_off(await session.entries(seqs)), progress.turn_id)
+            raise
+
+
+def _broken_off(turn: list[Entry]) -> list[AnyBlock]:
+    *receipts, _ = cut_off(turn, None)
+    return [*receipts, TurnEnded(reason="cancelled", text="the re-run was broken off here")]
 
 
 def _with_record(turns: Turns, recording: Recording, said: Said, *, live: bool) -> Turns:

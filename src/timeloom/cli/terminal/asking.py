@@ -4,6 +4,9 @@ from timeloom.cli.terminal.page import Page
 from timeloom.cli.terminal.questions import HOW, PROMPT, Decision, Question, read_decision
 from timeloom.cli.terminal.screen import Pressed, Screen, Typed
 
+INSTEAD = "other words change its course"
+"""What becomes of what is no answer."""
+
 _KEPT_ROWS = 6
 """Rows of the screen that are left for the headline, the reason and the line to type on."""
 
@@ -12,12 +15,12 @@ class LeftError(Exception):
     """The user leaves."""
 
 
-async def ask(screen: Screen, page: Page, question: Question) -> Decision | None:
-    """What the user decides; nothing where they would rather not now. Raises `LeftError`."""
+async def ask(screen: Screen, page: Page, question: Question) -> Decision | str | None:
+    """What the user decides, or says instead; nothing where they would rather not now. Raises `LeftError`."""
     page.say(question.headline, "strong", "question")
     page.say(question.reason, "plain", "question")
     rest = _print_page(screen, page, question.lines())
-    page.say(f"{HOW}; Ctrl-C leaves it waiting", "quiet", "question")
+    page.say(f"{HOW}; {INSTEAD}; Ctrl-C leaves it waiting", "quiet", "question")
     try:
         while True:
             more = f"{len(rest)} more lines: m; " if rest else ""
@@ -25,10 +28,10 @@ async def ask(screen: Screen, page: Page, question: Question) -> Decision | None
             match await screen.events.get():
                 case Typed(text=text) if text.strip() == "m" and rest:
                     rest = _print_page(screen, page, rest)
+                case Typed(text=text) if text.strip() in ("", "m"):
+                    page.say(f"that is all; {HOW}", "quiet", "question")
                 case Typed(text=text):
-                    if decision := read_decision(text):
-                        return decision
-                    page.say(f"that is neither; {HOW}", "quiet", "question")
+                    return read_decision(text) or text
                 case Pressed(key="interrupt"):
                     return None
                 case Pressed():

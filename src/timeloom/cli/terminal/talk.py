@@ -14,7 +14,7 @@ from timeloom.cli.terminal.figures import cost_line
 from timeloom.cli.terminal.floor import Floor
 from timeloom.cli.terminal.harmless import one_line
 from timeloom.cli.terminal.page import Page
-from timeloom.cli.terminal.questions import open_question
+from timeloom.cli.terminal.questions import Decision, open_question
 from timeloom.cli.terminal.report import Report
 from timeloom.cli.terminal.screen import Event, Pressed, Screen, Typed
 from timeloom.core.codes import CodedError
@@ -54,6 +54,7 @@ class _Talk:
         self._floor = floor
         self._screen, self._page, self._report = floor.screen, floor.page, floor.report
         self._next: list[str] = []
+        self._questions = 0
 
     async def hold(self, *, resumed: bool) -> None:
         self._floor.greet()
@@ -200,16 +201,30 @@ class _Talk:
             if isinstance(event, Typed):
                 await self.heard(event.text)
         begun = self._screen.take_line()
+        self._questions += 1
         try:
             decision = await ask(self._screen, self._page, question)
         finally:
             self._screen.put_line(begun)
-        if decision is None:
-            self._page.say("not decided; the turn waits, also for another day")
-            self._page.say("/approve asks again, a message changes its course, /stop ends it")
-            return False
-        await self._floor.turns.inbox.decide(question.call_id, decision.approved, self._floor.rooms.user, decision.text)
+        match decision:
+            case None:
+                self._page.say("not decided; the turn waits, also for another day")
+                self._page.say("/approve asks again, a message changes its course, /stop ends it")
+                return False
+            case str() if decision.startswith("/") and not decision.startswith("//"):
+                return await self._command_instead(decision)
+            case str():
+                await self._floor.turns.inbox.steer(decision[1:] if decision.startswith("//") else decision)
+            case Decision(approved=approved, text=why):
+                await self._floor.turns.inbox.decide(question.call_id, approved, self._floor.rooms.user, why)
         return True
+
+    async def _command_instead(self, text: str) -> bool:
+        """Does a command that was typed where a decision was asked for; asks again where it left all as it was."""
+        turns, asked = self._floor.turns, self._questions
+        await self._command(text, busy=False)
+        same = self._floor.turns is turns and turns.session.views.progress.running
+        return same and self._questions == asked and await self._decide()
 
 
 class _Course:

@@ -1,5 +1,7 @@
 """Wording: calls, results, plans and ends of turns in a few words each."""
 
+import json
+from contextlib import suppress
 from typing import Final, cast
 
 import msgspec
@@ -49,11 +51,24 @@ def short_params(params: Text) -> str:
 
 
 def full_params(params: str) -> str:
-    """The parameters of a call as JSON on lines of their own."""
+    """The parameters of a call as JSON on lines of their own, each character as itself if it can be seen."""
     try:
-        return msgspec.json.format(params.encode("utf-8", "replace"), indent=2).decode()
-    except (msgspec.MsgspecError, RecursionError):
-        return params
+        # Read and written anew: an escape could hide what the tool will read.
+        text = json.dumps(json.loads(params), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        text = params
+    return _with_signs(text)
+
+
+def line_params(params: Text, most: int) -> str:
+    """The start of a call's parameters as JSON on one line, each character as itself if it can be seen."""
+    if not isinstance(params, str):
+        return ""
+    text = params
+    if len(params) <= MAX_SHORT_BYTES:
+        with suppress(ValueError, RecursionError):
+            text = json.dumps(json.loads(params), ensure_ascii=False, separators=(",", ":"))
+    return _with_signs(text[:most])
 
 
 def result_words(results: list[AnyBlock]) -> str:
@@ -112,6 +127,13 @@ def ending(block: TurnEnded) -> str:
     """Why a turn ended without an answer, in plain words."""
     said = one_line(block.text, 300) if block.text else ""
     return f"{ENDS[block.reason]}: {said}" if said else ENDS[block.reason]
+
+
+def _with_signs(text: str) -> str:
+    """The text with an escape for whatever cannot be seen, or would begin a line of its own."""
+    if text.isprintable():
+        return text
+    return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def _short(value: object) -> str:
