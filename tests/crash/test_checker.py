@@ -55,7 +55,7 @@ def test_a_store_that_loses_what_it_acknowledged_is_found(
     """The loss comes first; that a request was sent which nobody knows of follows from it."""
     expected = undisturbed["files"]
     history = History(forks, tmp_path / "faulty", "files")
-    assert history.live(Fate(kill_at=expected.boundary("3 asked"))) == KILLED
+    assert history.live(Fate(kill_at=expected.boundary("4 asked"))) == KILLED
     lose_last_entry(history.folder / "data" / "journal.db")
     evidence = history.play()
     found = problems(evidence, expected.evidence)

@@ -97,7 +97,7 @@ def test_what_a_provider_calls_thinking_is_kept_apart_and_a_reply_without_its_en
         assert (cut.error, cut.text, whole.priced) == ("cut", "half", False)
         assert only(blocks, Thinking) == [Thinking(round=1, text="so be it")]
         assert stage.said("thinking") == "so be it"
-        assert turns.session.views.spend.total.unknown_costs == 2
+        assert turns.session.views.spend.total.unknown_costs == 1
 
     run(check)
 

@@ -175,7 +175,11 @@ class _Talk:
     async def heard(self, text: str) -> None:
         """Takes what was typed while a turn runs."""
         if text.startswith("/") and not text.startswith("//"):
-            await self._command(text, busy=True)
+            if self._floor.session.views.progress.running:
+                await self._command(text, busy=True)
+            else:
+                # The turn has ended, and what is left of it takes a moment.
+                self._next.append(text)
         elif text.strip():
             text = text[1:] if text.startswith("//") else text
             if await self._floor.turns.inbox.follow_up(text) is None:
