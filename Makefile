@@ -1,6 +1,6 @@
 # `make` prints the commands. Each one sets up what it needs in .venv (scripts/setup) and is quick when that was done before.
 
-DATA_DIR ?= data/demo
+DATA_DIR ?= data
 WORKERS ?= auto
 PYTHON ?=
 
@@ -10,10 +10,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help test run crash check bench lock format docs clean setup
+.PHONY: help test test-docker run chat demo crash fuzz check bench lock format docs clean setup
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --cov --cov-report= $(ARGS)
@@ -21,13 +21,26 @@ test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
 	@echo "Coverage of the rest:"
 	$(BIN)/python -m coverage report --omit='src/timeloom/core/*,src/timeloom/wire/*' --show-missing --skip-covered
 
-run: ## Talk to an agent in the terminal, kept in DATA_DIR (data/demo); without a terminal, write a small conversation there
+test-docker: setup ## Run the sandbox tests in containers, with an engine of its own (installed where none is; needs root)
+	scripts/test-docker $(ARGS)
+
+run: ## Serve conversations on http://127.0.0.1:8700, kept in DATA_DIR (data); `make run ARGS="--port 8800"` elsewhere
 	@scripts/setup run
-	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/timeloom chat --data-dir "$(DATA_DIR)"; \
-	else $(BIN)/timeloom demo --data-dir "$(DATA_DIR)"; fi
+	@exec $(BIN)/timeloom serve --data-dir "$(DATA_DIR)" $(ARGS)
+
+chat: ## Talk to an agent in the terminal, kept in DATA_DIR (data)
+	@scripts/setup run
+	@$(BIN)/timeloom chat --data-dir "$(DATA_DIR)" $(ARGS)
+
+demo: ## Write a small conversation into DATA_DIR/demo and show it
+	@scripts/setup run
+	@$(BIN)/timeloom demo --data-dir "$(DATA_DIR)/demo" $(ARGS)
 
 crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make test` does 100 times), and check what is left
 	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/crash $(ARGS)
+
+fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
+	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/unit/test_hub_fuzz.py $(ARGS)
 
 check: setup ## Run ruff, pyright strict and the import contracts
 	$(BIN)/ruff check

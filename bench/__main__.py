@@ -20,6 +20,8 @@ from bench.parsers import measure_parsers
 from bench.peers import measure_peers
 from bench.report import Section, as_text, bars_table, make_report
 from bench.rounds import measure_rounds
+from bench.sandbox import measure_sandbox
+from bench.serving.measure import measure_server
 from bench.settings import FULL, QUICK, TINY, Run
 from bench.traces import Trace
 
@@ -39,6 +41,8 @@ MEASURES: Final[dict[str, Callable[[Run], Section]]] = {
     "deltas": measure_deltas,
     "peers": measure_peers,
     "context": measure_context,
+    "sandbox": measure_sandbox,
+    "server": measure_server,
 }
 
 

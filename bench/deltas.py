@@ -36,6 +36,7 @@ from timeloom.core.policy.next_step import AskModel
 from timeloom.core.stream.channels import DECISION
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
+from timeloom.providers.http.opening import open_transport
 from timeloom.providers.naming import open_model
 from timeloom.providers.settings import ModelSettings
 from timeloom.runtime.ask_model import LiveDelta, ask_model
@@ -120,40 +121,53 @@ class _Sending:
         few, many = self._deltas
         notes = (
             f"CPU time of our process for {many:,} deltas less that for {few:,}, by the difference in number",
-            f"of each the quickest of {self._repeats}; columns are the characters of a delta",
+            f"all take turns, of each the quickest of {self._repeats}; columns are the characters of a delta",
             "added: the adapter and asking the model, up to the caller's event and the outcome on the timeline",
             "the socket, which is taken off everywhere: reading the same bytes and nothing else",
-            "the HTTP client: httpx2 reading the same stream without our adapter; it is part of what is added",
+            "the HTTP client: reading the same stream without our adapter; it is part of what is added",
+            "httpx2: the same by the client that is used through a proxy, for comparison",
             "streams are those of `timeloom model serve`, one chunk an event",
         )
         columns = ("provider", "what", *(f"{chars} chars µs" for chars in self._sizes))
         return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
 
     def _rows(self, provider: str) -> list[tuple[Cell, ...]]:
-        sockets = [self._slope_us(provider, "answer", chars, _reading) for chars in self._sizes]
-
-        def added(channel: str, client: Callable[[_Stream], Client]) -> list[float]:
-            slopes = [self._slope_us(provider, channel, chars, client) for chars in self._sizes]
-            return [slope - socket for slope, socket in zip(slopes, sockets, strict=True)]
-
-        rows: list[tuple[Cell, ...]] = [
-            (provider, "the socket alone", *sockets),
-            (provider, "the HTTP client alone", *added("answer", _fetching)),
-        ]
-        for channel in _WRITTEN:
-            costs = added(channel, self._ours)
-            self.added_us += costs
-            rows.append((provider, f"added: {channel}", *costs))
+        clients: dict[str, tuple[str, Callable[[_Stream], Client]]] = {
+            "the socket alone": ("answer", _reading),
+            "the HTTP client alone": ("answer", _fetching),
+            "httpx2 alone": ("answer", _fetching_by_httpx2),
+            **{f"added: {channel}": (channel, self._ours) for channel in _WRITTEN},
+        }
+        costs = [self._costs_us(provider, chars, clients) for chars in self._sizes]
+        rows: list[tuple[Cell, ...]] = []
+        for what in clients:
+            taken_off = [0.0 if what == "the socket alone" else cost["the socket alone"] for cost in costs]
+            row = [cost[what] - socket for cost, socket in zip(costs, taken_off, strict=True)]
+            if what.startswith("added"):
+                self.added_us += row
+            rows.append((provider, what, *row))
         return rows
 
-    def _slope_us(self, provider: str, channel: str, chars: int, client: Callable[[_Stream], Client]) -> float:
-        """What one more delta costs."""
-        few, many = (_stream(provider, channel, chars, deltas) for deltas in self._deltas)
-        quickest = [
-            min(self._service.cpu_s(stream, self._pause_s, client(stream)) for _ in range(self._repeats))
-            for stream in (few, many)
-        ]
-        return (quickest[1] - quickest[0]) / (len(many.frames) - len(few.frames)) * 1e6
+    def _costs_us(
+        self, provider: str, chars: int, clients: Mapping[str, tuple[str, Callable[[_Stream], Client]]]
+    ) -> Mapping[str, float]:
+        """What one more delta costs each client. They take turns, because the machine's speed changes by the minute."""
+        streams = {
+            channel: [_stream(provider, channel, chars, deltas) for deltas in self._deltas]
+            for channel, _ in clients.values()
+        }
+        quickest: dict[tuple[str, int], float] = {}
+        for _ in range(self._repeats):
+            for what, (channel, client) in clients.items():
+                for stream in streams[channel]:
+                    took_s = self._service.cpu_s(stream, self._pause_s, client(stream))
+                    key = (what, len(stream.frames))
+                    quickest[key] = min(took_s, quickest.get(key, took_s))
+        costs: dict[str, float] = {}
+        for what, (channel, _) in clients.items():
+            few, many = (len(stream.frames) for stream in streams[channel])
+            costs[what] = (quickest[what, many] - quickest[what, few]) / (many - few) * 1e6
+        return costs
 
     def _ours(self, stream: _Stream) -> Client:
         return lambda port: _asked(port, stream, self._folder)
@@ -257,6 +271,22 @@ def _fetching(_: _Stream) -> Client:
 
 async def _fetched(port: int) -> float:
     """Reads the stream as the adapter's HTTP client gives it out."""
+    transport = open_transport(f"http://127.0.0.1:{port}/", 60)
+    before = time.process_time()
+    answer = await transport.post({}, b"")
+    while await answer.read():
+        pass
+    took = time.process_time() - before
+    await answer.close()
+    await transport.close()
+    return took
+
+
+def _fetching_by_httpx2(_: _Stream) -> Client:
+    return _fetched_by_httpx2
+
+
+async def _fetched_by_httpx2(port: int) -> float:
     async with httpx2.AsyncClient(timeout=60) as client:
         before = time.process_time()
         async with client.stream("POST", f"http://127.0.0.1:{port}/", content=b"") as response:

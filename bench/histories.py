@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.loops import HEADER, LoopingModel, look, turns_of
 from timeloom.core.blocks import TurnStarted
+from timeloom.core.blocks.payloads import put_back, references
 from timeloom.core.ids import ConversationId, make_turn_id
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.clock import SystemClock
@@ -46,8 +47,10 @@ async def _run_turn(folder: Path) -> list[Entry]:
     session.listen(entries.append)
     model = LoopingModel(ROUNDS_PER_TURN, _nothing, _nothing, _nothing)
     await turns_of(session, model, look(_nothing, _nothing), folder).run("Look at all places.")
+    refs = {ref for entry in entries for ref in references(entry)}
+    payloads = {ref: await store.read_blob(HEADER.tenant, ref) for ref in refs}
     await store.close()
-    return entries
+    return [put_back(entry, payloads.__getitem__) for entry in entries]
 
 
 def _again(entries: list[Entry], number: int) -> Iterator[Draft]:

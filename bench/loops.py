@@ -9,6 +9,7 @@ import msgspec
 from timeloom.app import Setting, make_turns
 from timeloom.core.blocks import ConversationStarted, Usage
 from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.stream.channels import DECISION
 from timeloom.ports.model import Finished, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
 from timeloom.runtime.ask_model import LiveDelta
@@ -75,9 +76,10 @@ def turns_of(
     looks: FunctionTool,
     data_dir: Path,
     on_delta: Callable[[LiveDelta], None] = lambda _: None,
+    prune: PruneSettings | None = None,
 ) -> Turns:
     """What runs turns of any number of rounds with that one tool."""
-    setting = Setting(data_dir=data_dir, limits=Limits(max_iterations=1_000_000))
+    setting = Setting(data_dir=data_dir, limits=Limits(max_iterations=1_000_000), prune=prune or PruneSettings())
     return make_turns(session, model, setting, on_delta, ToolRegistry([looks]))
 
 

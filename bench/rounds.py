@@ -1,7 +1,7 @@
 """Rounds: what one costs besides the model and the tools, by the length of the conversation.
 
 Measured: wall time from the moment a model has its request until it has the next one, less what passes inside the
-model and inside the tool. So it holds reading the reply, folding it, the gates, five appends that are synced one by one
+model and inside the tool. So it holds reading the reply, folding it, the gates, two appends that are synced one by one
 (SQLite), the rendering of what is new and the making of the request. Nothing is forgotten: the whole conversation is in
 sight, and every request holds all of it.
 

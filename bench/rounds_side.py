@@ -16,6 +16,7 @@ from bench.histories import write_history
 from bench.loops import LoopingModel, look, turns_of
 from bench.measures import peak_bytes
 from timeloom.core.ids import ConversationId
+from timeloom.core.policy.pruning import PruneSettings
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.runtime.session import Session
@@ -26,6 +27,10 @@ _FRESH_BLOCKS = 2_000
 
 _WARM_UP = 2
 """Rounds of a turn that do not count: the first opens the prompt of the whole conversation."""
+
+
+_NEVER = PruneSettings(min_saving_tokens=sys.maxsize)
+"""Old turns are not made into cards: all of the conversation stays in sight."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -115,7 +120,7 @@ async def _prepared(store: SqliteStore, job: Job, number: int) -> Session:
 async def _turn(session: Session, job: Job) -> Turn:
     watch = _Watch()
     model = LoopingModel(_WARM_UP + job.rounds + 1, watch.asked, watch.go_on, watch.rest)
-    turns = turns_of(session, model, look(watch.called, watch.go_on), Path(job.folder))
+    turns = turns_of(session, model, look(watch.called, watch.go_on), Path(job.folder), prune=_NEVER)
     watch.go_on()
     await turns.run("Look at all places once more.")
     return Turn(

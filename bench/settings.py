@@ -69,7 +69,7 @@ FULL: Final = Sizes(
     loop_runs=3,
     deltas_apart=(100, 600),
     deltas_together=(200, 4_000),
-    delta_repeats=5,
+    delta_repeats=9,
 )
 
 QUICK: Final = Sizes(

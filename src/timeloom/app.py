@@ -1,12 +1,14 @@
 """The composition root: a conversation with everything it needs to run turns."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.blocks.caching import CacheSettings
@@ -34,6 +36,8 @@ from timeloom.runtime.prune import Pruner
 from timeloom.runtime.session import HOLDER, Session
 from timeloom.runtime.title import Titling
 from timeloom.runtime.turn import Turns
+from timeloom.tools.exec.settings import ExecSettings
+from timeloom.tools.exec.tool import ExecTool
 from timeloom.tools.react.hide import Hiding
 from timeloom.tools.react.read import Reading, ReadLimits
 from timeloom.tools.react.toolset import react_tools
@@ -119,6 +123,27 @@ async def open_session(
     return await Session.start(store, fresh, header, clock, ids, holder=holder)
 
 
+@asynccontextmanager
+async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
+    """The tools that conversations have with these settings; what they hold open is closed at the end."""
+    setting = Setting.of(settings)
+    registry = _react_tools(setting)
+    if not settings.execution.runtime.enabled:
+        yield registry
+        return
+    sandbox = open_sandbox(settings.execution)
+    limits = settings.execution.limits
+    execute = ExecTool(sandbox, ExecSettings(limits=limits.limits(), max_timeout_s=limits.max_timeout_s))
+    try:
+        yield registry.and_also([execute])
+    finally:
+        await sandbox.close()
+
+
+def _react_tools(setting: Setting) -> ToolRegistry:
+    return ToolRegistry(react_tools(Reading(limits=setting.read), Hiding(setting.cache)))
+
+
 def make_turns(
     session: Session,
     model: Model,
@@ -127,22 +152,13 @@ def make_turns(
     registry: ToolRegistry | None = None,
     side: SideModels = NO_MODELS,
 ) -> Turns:
-    """What runs the session's turns with that model; without a registry, with the react tools.
+    """What runs the session's turns with that model; without a registry, with the react tools alone.
 
     Without a model for titles the first words of a conversation are its title; without one for summaries, they are
     made of what was said.
     """
-    registry = registry or ToolRegistry(react_tools(Reading(limits=setting.read), Hiding(setting.cache)))
-    prompts = PromptSettings(
-        model=model.name,
-        limits=setting.limits,
-        window_tokens=model.window_tokens,
-        # A small window is not to be filled by the reply alone.
-        max_output_tokens=min(setting.max_output_tokens, max(1, model.window_tokens // 4)),
-        thinking_tokens=setting.thinking_tokens,
-        instructions=setting.instructions,
-        cache=setting.cache,
-    )
+    registry = registry or _react_tools(setting)
+    prompts = _prompt_settings(model, setting)
     inbox = Inbox(session)
     governor = Governor(session=session, policies=setting.policies, budgets=setting.budgets)
     out_dir = setting.workspaces / session.conversation
@@ -159,26 +175,39 @@ def make_turns(
     )
     prompter = ConversationPrompter(session, registry.specs(), prompts, governor, partial(cache_rates, model))
     asking = Asking(session=session, model=model, prompter=prompter, on_delta=on_delta, governor=governor)
-    room = Room(
+    compactor = Compactor(
         session=session,
-        model=model,
-        prompter=prompter,
-        pruner=Pruner(session=session, model=model.name, settings=setting.prune, limits=setting.cards),
-        compactor=Compactor(
-            session=session,
-            governor=governor,
-            model=side.summary,
-            settings=setting.compact,
-            text_chars=setting.cards.text_chars,
-        ),
-        reply_tokens=prompts.max_output_tokens,
+        governor=governor,
+        model=side.summary,
+        settings=setting.compact,
+        text_chars=setting.cards.text_chars,
     )
     return Turns(
         session=session,
         asking=asking,
-        room=room,
+        room=Room(
+            session=session,
+            model=model,
+            prompter=prompter,
+            pruner=Pruner(session=session, model=model.name, settings=setting.prune, limits=setting.cards),
+            compactor=compactor,
+            reply_tokens=prompts.max_output_tokens,
+        ),
         workshop=workshop,
         inbox=inbox,
         titles=Titling(session, side.title, governor=governor),
         limits=setting.limits,
+    )
+
+
+def _prompt_settings(model: Model, setting: Setting) -> PromptSettings:
+    return PromptSettings(
+        model=model.name,
+        limits=setting.limits,
+        window_tokens=model.window_tokens,
+        # A small window is not to be filled by the reply alone.
+        max_output_tokens=min(setting.max_output_tokens, max(1, model.window_tokens // 4)),
+        thinking_tokens=setting.thinking_tokens,
+        instructions=setting.instructions,
+        cache=setting.cache,
     )

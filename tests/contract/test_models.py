@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import uvloop
 
 from timeloom.ports.model import Model
 from timeloom.providers.anthropic import AnthropicModel
@@ -50,3 +51,18 @@ def test_models_behind_http_keep_the_contract(check: Check, stage: str) -> None:
 @pytest.mark.parametrize("check", HTTP_CONTRACT, ids=lambda check: check.__name__)
 def test_models_behind_http_bear_what_services_send(check: HttpCheck, stage: str) -> None:
     asyncio.run(check(STAGES[stage]))
+
+
+@pytest.mark.parametrize("check", HTTP_CONTRACT, ids=lambda check: check.__name__)
+def test_models_bear_the_same_where_the_environment_names_a_proxy(
+    check: HttpCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The fake service itself is excepted: what is tested is the client that knows proxies.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    asyncio.run(check(STAGES["openai"]))
+
+
+@pytest.mark.parametrize("check", HTTP_CONTRACT, ids=lambda check: check.__name__)
+def test_models_bear_the_same_on_uvloop(check: HttpCheck) -> None:
+    uvloop.run(check(STAGES["openai"]))

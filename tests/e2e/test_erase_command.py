@@ -1,11 +1,15 @@
 """`timeloom erase` and `timeloom verify --recovery` from outside."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
 import pytest
 from chat_stage import Stage, answer, call
+
+from timeloom.core.ids import ConversationId
+from timeloom.stores.sqlite import SqliteStore
 
 SECRET = "xq7zkw9v"
 
@@ -66,6 +70,21 @@ def test_what_was_typed_on_a_terminal_is_forgotten_too(stage: Stage) -> None:
     history.write_text(f"\n# 2026-02-09 02:14:32\n+My number\n+is {SECRET}\n\n# 2026-02-09 02:14:33\n+And now?\n")
     assert stage.run("erase", conversation, path, "--yes").returncode == 0
     assert history.read_text() == "\n# 2026-02-09 02:14:33\n+And now?\n"
+
+
+def test_an_erase_that_is_refused_leaves_what_was_typed(stage: Stage) -> None:
+    conversation, path = talked(stage)
+    history = stage.data / "chat_history"
+    history.write_text(f"\n# 2026-02-09 02:14:32\n+My number is {SECRET}\n")
+
+    async def refused() -> None:
+        async with await SqliteStore.open(stage.data) as store:
+            await store.acquire(ConversationId(conversation), "somebody")
+            done = await asyncio.to_thread(stage.run, "erase", conversation, path, "--yes")
+            assert (done.returncode, "[conversation_held]" in done.stderr) == (1, True)
+
+    asyncio.run(refused())
+    assert SECRET in history.read_text()
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "ar:turn_1.user.prompt")])

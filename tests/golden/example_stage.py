@@ -17,6 +17,7 @@ from timeloom.app import Setting, make_turns, open_session
 from timeloom.core.blocks import Attachment, AttachmentMeta, ConversationStarted, Digest
 from timeloom.core.ids import TurnId, make_turn_id
 from timeloom.core.payload import ref_of
+from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.render.segments import RenderedSegment, as_text
 from timeloom.core.sources import SourceRow
@@ -222,13 +223,14 @@ class Stage:
     store: Store
     folder: Path
     tools: list[Tool] = field(default_factory=lambda: [search])
+    policies: tuple[Policy, ...] = DEFAULT_POLICIES
 
     async def talk(self, *replies: str, limits: Limits | None = None, ids: CountedIds | None = None) -> Talk:
         """A new conversation with a model that replies so."""
         ids = ids or CountedIds()
         session = await open_session(self.store, None, HEADER, clock=OneTime(), ids=ids)
         model = HeardModel(replies)
-        setting = Setting(data_dir=self.folder, limits=limits or Limits())
+        setting = Setting(data_dir=self.folder, limits=limits or Limits(), policies=self.policies)
         registry = ToolRegistry((*react_tools(), *self.tools))
         turns = make_turns(session, model, setting, lambda _: None, registry)
         return Talk(self.store, turns, model, ids)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from hypothesis import strategies as st
 
+from timeloom.config.execution import Profile
 from timeloom.config.resolve import Sources, resolve
 from timeloom.config.settings import Settings
 from timeloom.config.table import Row
@@ -41,7 +42,7 @@ def assert_typed(row: Row, value: object) -> None:
         assert isinstance(row.default, Path | None)
         assert str(value)
     elif isinstance(value, Mapping):
-        kind = {"prices": Price, "policy.calls_per_turn": int}[row.key]
+        kind = {"prices": Price, "policy.calls_per_turn": int, "execution.runtime.profiles": Profile}[row.key]
         assert msgspec.convert(msgspec.to_builtins(value), dict[str, kind]) == value
     else:
         assert msgspec.convert(value, row.type) == value

@@ -219,6 +219,15 @@ def test_a_stored_payload_is_named_instead_of_shown() -> None:
     assert value["meta"] == {"blobs": {"text": {"sha256": ref.sha256, "size_bytes": 4}}}
 
 
+def test_a_call_whose_parameters_are_stored_names_them_beside_itself() -> None:
+    ref = ref_of(b'{"x": 1}')
+    draft = Draft(TURN, TS, ToolCall(tool_id="a.b", tool_call_id=CallId("c1"), params=ref))
+    value = as_json(draft)
+    assert json.loads(str(value["text"])) == {"tool_id": "a.b", "tool_call_id": "c1", "ts": TS}
+    assert value["meta"] == {"blobs": {"params": {"sha256": ref.sha256, "size_bytes": 8}}}
+    assert from_json(value) == draft
+
+
 def test_older_spellings_are_understood_and_given_back() -> None:
     call = {"type": "react.tool.call", "path": "tc:turn_123.tool_calls.abc123.in.json", "turn_id": "turn_123"}
     call["text"] = json.dumps(

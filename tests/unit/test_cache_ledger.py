@@ -25,6 +25,7 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.blocks.caching import CacheForecast, CacheSettings, Lifetime
+from timeloom.core.blocks.payloads import put_back, references
 from timeloom.core.payload import ref_of
 from timeloom.core.policy.cache_reasons import Change, Reason
 from timeloom.core.policy.next_step import AskModel
@@ -269,7 +270,10 @@ async def talked(tmp_path: Path) -> list[Entry]:
     await talk.say("words " * 3_000)
     await talk.say("and?")
     assert talk.turns
-    return await talk.turns.session.entries(range(1, talk.turns.session.views.tail + 1))
+    session = talk.turns.session
+    entries = await session.entries(range(1, session.views.tail + 1))
+    payloads = {ref: await session.payload(ref) for entry in entries for ref in references(entry)}
+    return [put_back(entry, payloads.__getitem__) for entry in entries]
 
 
 def with_cache(entry: Entry, lifetime: Lifetime) -> Entry:

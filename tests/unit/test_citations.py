@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import msgspec
@@ -90,6 +91,16 @@ def test_what_is_no_token_stays_as_it_is(text: str, form: Format) -> None:
 
 def test_each_source_is_linked_in_markdown() -> None:
     assert rewritten("so [[S:1,2]].") == f"so {ONE}{TWO}."
+
+
+def test_rows_by_their_ids_are_looked_up_and_not_walked_through() -> None:
+    class Pool(dict[int, Row]):
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError
+
+    rewriter = CitationRewriter(Pool({1: Row(1, "One", "https://one.example/a")}))
+    assert rewriter.feed("Yes [[S:1]], no [[S:2]].") + rewriter.close() == f"Yes {ONE}, no [[S:2]]."
+    assert (rewriter.sources_used, rewriter.unknown) == ((1,), (2,))
 
 
 def test_a_source_without_a_web_address_is_named_but_not_linked() -> None:

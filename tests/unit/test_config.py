@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from timeloom.app import Setting, make_turns, open_session
 from timeloom.config.errors import ConfigError
+from timeloom.config.execution import Profile
 from timeloom.config.models import model_settings
 from timeloom.config.resolve import Sources, find, resolve
 from timeloom.config.settings import Settings
@@ -43,29 +44,51 @@ class Said(NamedTuple):
     value: object
 
 
+SAMPLE_WORDS = {
+    "server.allow_origins": ("https://a.example", "http://localhost:3000"),
+    "server.oidc.algorithms": ("ES256", "EdDSA"),
+}
+"""Two for each list whose words have a form of their own."""
+
+
 def sample(row: Row, number: int) -> Said:
     """A value that the setting takes, another for every number as far as it takes several."""
     if words := choices(row):
         word = words[number % len(words)]
         return Said(word, f'"{word}"', word)
     match row.default:
+        case bool():
+            said = "true" if number % 2 else "false"
+            return Said(said, said, said == "true")
+        case _ if row.key == "execution.runtime.network_mode":
+            return Said(f"text{number}", f'"text{number}"', f"text{number}")
         case int() | float() | "none" as default:
             return sample_number(default, number)
+        case tuple() if row.key in SAMPLE_WORDS:
+            word = SAMPLE_WORDS[row.key][number % 2]
+            return Said(word, f'["{word}"]', (word,))
         case tuple():
             return Said(f"a.b{number}, a.*", f'["a.b{number}", "a.*"]', (f"a.b{number}", "a.*"))
-        case dict() if row.key == "policy.calls_per_turn":
-            return Said(f'{{"a.b": {number}}}', f'{{"a.b" = {number}}}', {"a.b": number})
         case dict():
-            table = f'{{"m{number}": {{"input": 1, "output": 2.5}}}}'
-            return Said(
-                table, f"{{m{number} = {{input = 1, output = 2.5}}}}", {f"m{number}": Price(input=1, output=2.5)}
-            )
+            return sample_table(row, number)
         case Path() | None:
             return Said(f"/p{number}", f'"/p{number}"', Path(f"/p{number}"))
-        case _ if row.about.directs_key:
+        case _ if row.about.directs_key or row.key in ("server.oidc.issuer", "telemetry.endpoint"):
             return Said(f"http://h{number}", f'"http://h{number}"', f"http://h{number}")
         case _:
             return Said(f"text{number}", f'"text{number}"', f"text{number}")
+
+
+def sample_table(row: Row, number: int) -> Said:
+    name = f"m{number}"
+    match row.key:
+        case "policy.calls_per_turn":
+            return Said(f'{{"a.b": {number}}}', f'{{"a.b" = {number}}}', {"a.b": number})
+        case "execution.runtime.profiles":
+            return Said(f'{{"{name}": {{}}}}', f"{{{name} = {{}}}}", {name: Profile()})
+        case _:
+            said = f'{{"{name}": {{"input": 1, "output": 2.5}}}}'
+            return Said(said, f"{{{name} = {{input = 1, output = 2.5}}}}", {name: Price(input=1, output=2.5)})
 
 
 def sample_number(default: object, number: int) -> Said:

@@ -15,8 +15,11 @@ from timeloom.core.blocks import (
     Completion,
     Digest,
     Erased,
+    Note,
+    PlanRecorded,
     ResultContent,
     SourcesAdded,
+    ToolCall,
     TurnEnded,
     TurnStarted,
     UserPrompt,
@@ -32,7 +35,7 @@ from timeloom.ports.ids import RandomIds
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import StoreError
 from timeloom.runtime.erase import delete, plan_erasure
-from timeloom.runtime.fork import fork
+from timeloom.runtime.fork import fork, fork_at
 from timeloom.runtime.load_views import load_views
 from timeloom.runtime.recovery import check_recovery
 from timeloom.runtime.replay import rebuild
@@ -331,6 +334,31 @@ def test_forks_have_copies_and_that_is_said(tmp_path: Path) -> None:
     on_disk(room, check)
 
 
+def test_forks_of_forks_have_copies_as_far_as_they_share_entries(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def check(store: SqliteStore) -> None:
+        await written(store, room, UserPrompt(text=SENTENCE), TurnEnded(reason="completed"))
+
+        async def forked(source: ConversationId, seq: int) -> ConversationId:
+            return (await fork_at(store, source, seq, room.workspaces, SystemClock(), RandomIds())).conversation
+
+        first = room.conversation
+        child, early = await forked(first, 4), await forked(first, 2)
+        grandchild, sibling = await forked(child, 4), await forked(child, 4)
+        early_child = await forked(early, 3)
+        path = await room.path_of(store, UserPrompt)
+        assert (await room.erase(store, path)).copies == tuple(sorted((child, grandchild, sibling)))
+        # Those that were forked from a conversation that is gone still have the same of it.
+        await store.delete(child)
+        room.conversation = grandchild
+        assert (await room.erase(store, path)).copies == (sibling,)
+        room.conversation = early_child
+        assert (await room.erase(store)).copies == (early,)
+
+    on_disk(room, check)
+
+
 def test_a_copy_of_what_was_erased_is_erased_too(tmp_path: Path) -> None:
     room = Room(tmp_path)
 
@@ -378,5 +406,88 @@ def test_a_deleted_conversation_leaves_no_trace(tmp_path: Path) -> None:
         await room.talk(store, SENTENCE, calls("react.write", path="files/a.md", content=SECRET), answers(SECRET))
         await delete(store, room.conversation, room.workspaces)
         assert found_in(room.folder) == []
+
+    on_disk(room, check)
+
+
+def test_lines_of_a_file_that_a_search_showed_go_with_it(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    text = f"one\nthe number is {SECRET} here\nthree\n"
+
+    async def check(store: SqliteStore) -> None:
+        await room.talk(
+            store,
+            "write it",
+            calls("react.write", path="a.md", content=text),
+            calls("react.write", path="b.md", content="the number of b\n"),
+            calls("react.rg", pattern="number", roots=["files/a.md"]),
+            calls("react.rg", pattern="number", roots=["files/b.md"]),
+            calls("react.rg", name="a.md"),
+            answers("done"),
+        )
+        path = await room.path_of(store, ResultContent)
+        assert path.endswith("files/a.md")
+        await room.erase(store, path)
+        assert found_in(room.folder) == []
+        # What shows other files, or only its name, stays.
+        results = [entry for entry in await room.entries(store) if "searched_files" in str(entry.block)]
+        assert len(results) == 2
+
+    on_disk(room, check)
+
+
+@pytest.mark.parametrize("quotes", [True, False])
+def test_copies_of_a_file_in_other_turns_are_told_of_also_when_they_were_changed(tmp_path: Path, quotes: bool) -> None:
+    room = Room(tmp_path)
+    text = f"one\nthe number is {SECRET} here\nthree\n"
+
+    async def check(store: SqliteStore) -> None:
+        await room.talk(store, "write it", calls("react.write", path="a.md", content=text), answers("done"))
+        first = await room.path_of(store, ResultContent)
+        patch = "@@ -3 +3 @@\n-three\n+four\n"
+        await room.talk(store, "go on", calls("react.patch", path=first, patch=patch), answers("done"))
+        second = await room.path_of(store, ResultContent, 1)
+        more = (calls("react.checkout", paths=[second]), calls("react.rg", pattern="number", roots=["files"]))
+        await room.talk(store, "go on", *more, answers("done"))
+        report = await room.erase(store, first, quotes=quotes)
+        contents = [entry for entry in await room.entries(store) if isinstance(entry.block, ResultContent)]
+        copies = {entry.path for entry in contents if entry.path.startswith("fi:")} - {first}
+        if quotes:
+            assert report.quotes == ()
+            assert found_in(room.folder) == []
+        else:
+            assert {place.path for place in report.quotes} == copies
+            assert len(copies) == 2
+        again = await room.erase(store, first, quotes=quotes)
+        assert again.entries == ()
+
+    on_disk(room, check)
+
+
+@pytest.mark.parametrize("kind", [ToolCall, Note, ResultContent])
+def test_a_call_and_what_it_wrote_are_one_text_in_several_places(tmp_path: Path, kind: type[object]) -> None:
+    room = Room(tmp_path)
+    note = calls("react.write", path="n.md", content=f"[D] {SECRET}", channel="internal", scratchpad=True)
+
+    async def check(store: SqliteStore) -> None:
+        await room.talk(store, "note it", note, answers("done"))
+        report = await room.erase(store, await room.path_of(store, kind))
+        assert report.quotes == ()
+        assert found_in(room.folder) == []
+
+    on_disk(room, check)
+
+
+def test_a_plan_goes_with_the_call_that_made_it(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    plan = calls("react.plan", mode="new", steps=[f"ask {SECRET}", "answer"])
+
+    async def check(store: SqliteStore) -> None:
+        other = calls("react.plan", mode="new", steps=["look", "tell"])
+        await room.talk(store, "plan it", plan, other, answers("done"))
+        await room.erase(store, await room.path_of(store, ToolCall))
+        assert found_in(room.folder) == []
+        plans = [entry.block for entry in await room.entries(store) if isinstance(entry.block, PlanRecorded)]
+        assert [plan.erased for plan in plans] == [True, False]
 
     on_disk(room, check)

@@ -46,6 +46,7 @@ from timeloom.core.blocks.payloads import references
 from timeloom.core.ids import CallId, PlanId, TurnId
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.policy.erasing import Targets, erased_entry, spread
+from timeloom.core.policy.written import with_written
 from timeloom.core.render.block_text import entry_text
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import NO_TURN, Draft, Entry, place
@@ -62,7 +63,7 @@ NAMES = (
     "type author mime tool_call_id tool_id message_id kind artifact_path physical_path visibility channel target model",
     "stop_reason error code plan_id created_ts last_ts closed_ts superseded_ts origin_turn_id last_turn_id change",
     "statuses snapshot_ref covered_turn_ids reason policy verdict by origin reaction started_ts source_type at",
-    "lifetime purpose foreign_type foreign_path how",
+    "lifetime purpose foreign_type foreign_path how given_ts",
 )
 KEPT = frozenset(" ".join(NAMES).split())
 """Fields that name, count or classify, and say nothing; what is in no other field may outlive an erase."""
@@ -122,7 +123,7 @@ def test_a_call_keeps_the_hashes_of_what_came_before() -> None:
     points = (CachePoint(seq=2, blocks=1, tokens=9, prefix="a"), CachePoint(seq=5, blocks=2, tokens=99, prefix="b"))
     cache = CacheForecast(at=TS, system="s", points=points, hit=points[0])
     entry = place(Draft(TURN, TS, ModelCalled(round=1, model="m", request_sha256="h", tail="t", cache=cache)), 9)
-    after = erased_entry(entry, Targets(frozenset({4})), frozenset({4, 9})).block
+    after = erased_entry(entry, Targets(frozenset({4})), (4, 9)).block
     assert isinstance(after, ModelCalled) and after.cache and after.cache.hit
     assert (after.request_sha256, after.tail) == ("erased", "")
     assert ([point.prefix for point in after.cache.points], after.cache.hit.prefix) == (["a", ""], "a")
@@ -255,7 +256,7 @@ def test_a_source_is_erased_by_its_id_with_the_results_that_listed_it() -> None:
     )
     found = taken(entries, sids=[1])
     assert sorted(found) == [2, 3, 5, 8, 9]
-    after = erased_entry(entries[1], Targets(sids=frozenset({1})), frozenset(found)).block
+    after = erased_entry(entries[1], Targets(sids=frozenset({1})), sorted(found)).block
     assert isinstance(after, SourcesAdded)
     assert [row.title for row in after.rows] == ["[ERASED]", "b"]
     assert taken(entries, sids=[3]).keys() >= {7}
@@ -275,9 +276,9 @@ def test_a_prompt_shows_the_mark_as_it_is() -> None:
 
 def test_only_the_cuts_that_stand_for_it_lose_their_text() -> None:
     entries = log(UserPrompt(text="x"), UserPrompt(text="y"), Pruned(cuts=(Cut(2, 2, "x"), Cut(3, 3, "y"))))
-    after = erased_entry(entries[3], Targets(frozenset({2})), frozenset({2, 4})).block
+    after = erased_entry(entries[3], Targets(frozenset({2})), (2, 4)).block
     assert after == Pruned(cuts=(Cut(2, 2, "[ERASED] react.read: ar:log[2]"), Cut(3, 3, "y")), erased=True)
-    named = erased_entry(entries[3], Targets(frozenset({4})), frozenset({4})).block
+    named = erased_entry(entries[3], Targets(frozenset({4})), (4,)).block
     assert isinstance(named, Pruned) and named.cuts[1].text == "[ERASED] react.read: ar:log[3]"
 
 
@@ -285,4 +286,50 @@ def test_what_quotes_it_and_headers_that_are_named() -> None:
     entries = log(TurnStarted(n=1), UserPrompt(text="x"), UserPrompt(text="y"))
     found = spread(entries, Targets(frozenset({1, 2, 3})), quoting=[4])
     assert found == {3: "named", 4: "quotes it"}
-    assert erased_entry(entries[2], Targets(), frozenset()).block == UserPrompt(text="[ERASED]", erased=True)
+    assert erased_entry(entries[2], Targets(), ()).block == UserPrompt(text="[ERASED]", erased=True)
+
+
+def test_what_stood_for_the_beginning_of_its_own_turn_names_the_index_of_that() -> None:
+    entries = log(
+        UserPrompt(text="x"),
+        UserPrompt(text="y"),
+        RangeSummary(covered_turn_ids=(), text="s", first_seq=2, last_seq=3),
+        Pruned(cuts=(Cut(2, 2, "x"), Cut(3, 4, "y"))),
+        (NO_TURN, RangeSummary(covered_turn_ids=(), text="s", first_seq=2, last_seq=3)),
+    )
+    after = [erased_entry(entry, Targets(frozenset({2})), (2, 4, 5, 6)) for entry in entries[3:]]
+    again = [erased_entry(entry, Targets(frozenset({2})), (2, 4, 5, 6)) for entry in after]
+    assert again == after
+    summary, pruned, outside = [entry.block for entry in after]
+    index = ", ar:turn_1.react.turn.index"
+    assert isinstance(summary, RangeSummary) and summary.text == f"[ERASED] react.read: ar:log[2-3]{index}"
+    assert isinstance(pruned, Pruned) and pruned.cuts[0].text == "[ERASED] react.read: ar:log[2]"
+    assert pruned.cuts[1].text == f"[ERASED] react.read: ar:log[3-4]{index}"
+    assert isinstance(outside, RangeSummary) and outside.text == "[ERASED] react.read: ar:log[2-3]"
+
+
+def test_with_a_call_what_it_wrote_is_meant() -> None:
+    def call(n: str, tool: str) -> ToolCall:
+        return ToolCall(tool_id=tool, tool_call_id=CallId(n))
+
+    def content(n: str, path: str) -> ResultContent:
+        return ResultContent(tool_call_id=CallId(n), artifact_path=path, mime="text/plain", text="x")
+
+    plan = PlanRecorded(snapshot=PlanSnapshot(plan_id=PlanId("p1"), steps=("a",), statuses=("pending",)))
+    entries = log(
+        call("1", "react.write"),
+        content("1", FILE),
+        Note(tool_call_id=CallId("1"), text="x"),
+        content("1", "tc:turn_1.1.result"),
+        call("2", "react.plan"),
+        plan,
+        call("3", "t.make"),
+        content("3", FILE),
+        plan,
+    )
+    assert with_written(entries, frozenset({2})) == {2, 3, 4}
+    assert with_written(entries, frozenset({3})) == {3, 4}
+    assert with_written(entries, frozenset({4})) == {3, 4}
+    assert with_written(entries, frozenset({6})) == {6, 7}
+    assert with_written(entries, frozenset({9})) == {9}
+    assert with_written(entries, frozenset({7})) == {7}

@@ -1,11 +1,14 @@
 """Lifetimes of cache points: what costs least by the pauses that the conversation has shown."""
 
+import msgspec
 import pytest
 from cache_stage import RULES, kept, point, stands, ts
+from hypothesis import given
+from hypothesis import strategies as st
 
-from timeloom.core.blocks.caching import CacheRates, LifetimeChoice
-from timeloom.core.policy.cache_arithmetic import CacheRules, Shape, found_at
-from timeloom.core.policy.lifetimes import choose_lifetimes, pause_share
+from timeloom.core.blocks.caching import CacheRates, Lifetime, LifetimeChoice
+from timeloom.core.policy.cache_arithmetic import CacheRules, Shape, forecast, found_at, with_lifetimes
+from timeloom.core.policy.lifetimes import _rewrite, choose_lifetimes, pause_share  # pyright: ignore[reportPrivateUsage]
 from timeloom.core.view.cached import CachedView, Kept, Pauses
 
 
@@ -42,6 +45,28 @@ def test_what_lasts_an_hour_already_is_not_paid_for_again() -> None:
 def test_prices_decide() -> None:
     assert chosen(0.1, rates=CacheRates(write_1h=1.3)) == ["1h", "1h", "1h"]
     assert chosen(0.1) == ["5m", "5m", "5m"]
+
+
+LIFETIMES = st.sampled_from(["5m", "1h"])
+
+
+@given(
+    st.dictionaries(st.sampled_from([0, 4, 8, 9]), st.tuples(st.integers(0, 120_000), LIFETIMES)),
+    st.floats(0, 1),
+    st.sampled_from([1.0, 1.25, 1.3, 2.0]),
+    st.sampled_from([1.25, 2.0]),
+)
+def test_the_choice_is_the_first_of_the_cheapest(
+    before: dict[int, tuple[int, Lifetime]], share: float, write_5m: float, write_1h: float
+) -> None:
+    rates = CacheRates(write_5m=write_5m, write_1h=write_1h)
+    shape = Shape(system="s", points=(point(0, 10_000), point(8, 100_000), point(9, 101_000)), total_tokens=102_000)
+    cached = found_at([kept(blocks, *what) for blocks, what in before.items()], "s", stands, RULES, ts(10))
+    all_ways = [
+        forecast(msgspec.structs.replace(shape, points=with_lifetimes(shape.points, long)), cached) for long in range(4)
+    ]
+    cheapest = min(all_ways, key=lambda one: one.cost(rates) + share * _rewrite(one, shape, rates, cached.at))
+    assert choose_lifetimes(shape, cached, rates, share) == cheapest
 
 
 def test_a_setting_decides_before_prices_do() -> None:

@@ -18,6 +18,7 @@ from room_stage import (
     ran,
     summaries,
     turn_of,
+    windowed,
 )
 from turn_stage import Step, answers, blocks_of, calls, only, run
 
@@ -28,6 +29,7 @@ from timeloom.core.blocks import (
     ModelCalled,
     PlansCompacted,
     RoundStarted,
+    Titled,
     ToolCall,
     TurnEnded,
     TurnStarted,
@@ -36,7 +38,7 @@ from timeloom.core.blocks import (
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.cards import CardLimits
-from timeloom.core.timeline import Entry
+from timeloom.core.timeline import NO_TURN, Entry
 
 
 def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
@@ -246,6 +248,37 @@ def test_where_the_system_text_alone_fills_the_window_the_turn_says_so(tmp_path:
         assert isinstance(end, TurnEnded)
         assert end.text.startswith("the request does not fit the model's window of 4000 tokens: the system text")
         assert only(await blocks_of(turns), ModelCalled) == []
+
+    run(check)
+
+
+def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(400) * 2)
+        turns = await stage.open()
+        await ran(turns, 2)
+        stage.model = windowed(4_000)
+        turns = await stage.reopen(turns.session)
+        assert await turns.run("hello") == "runtime_error"
+        assert await prunes(turns) == []
+        assert await summaries(turns) == []
+        assert [event.status for event in stage.events] == ["started", "skipped"]
+
+    run(check)
+
+
+def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(400) * 5, window_tokens=6_000)
+        turns = await stage.open()
+        await turns.session.append([Titled(text="t")], NO_TURN)
+        await ran(turns, 5)
+        assert await summaries(turns) == []
+        last = (await prunes(turns))[-1].cuts[-1].text
+        assert last.startswith("[PRUNED TURN 5] all of it:")
+        assert "What came before, an index for each turn: ar:turns[1-4].react.turn.index\nOf no turn: ar:log[2]" in last
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
 
     run(check)
 

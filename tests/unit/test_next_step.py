@@ -77,6 +77,10 @@ def cancel(text: str = "shutting\ndown", by: str = "the server") -> ExternalEven
     return ExternalEvent(kind="cancel", message_id=MessageId("x"), text=text, author=by)
 
 
+def steer() -> Steer:
+    return Steer(message_id=MessageId("m"), text="the other way")
+
+
 def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
     view = view or after(TurnStarted(n=1), UserPrompt(text="hi"), view=ProgressView())
     for block in blocks:
@@ -108,6 +112,9 @@ def after(*blocks: AnyBlock, view: ProgressView | None = None) -> ProgressView:
         ([cancel(""), Steer(message_id=MessageId("m"))], None, EndTurn("cancelled", "cancelled by the server")),
         ([*asked(), answered(), called()[0], cancel()], decided(CALL), FinishCall(again=False)),
         ([*asked(), answered(), called()[0], Steer(message_id=MessageId("m"))], None, FinishCall(again=False)),
+        ([*asked(), answered(), called()[0], steer()], decided(CALL), FinishCall(again=False)),
+        ([*asked(), answered(), steer(), called()[0]], decided(CALL), FinishCall(again=False)),
+        ([*asked(), steer(), *asked(2), answered(), called()[0]], decided(CALL), FinishCall()),
         ([*asked(), answered(), cancel("", by="")], decided(CALL), EndTurn("cancelled", "cancelled by somebody")),
     ],
 )

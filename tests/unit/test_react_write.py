@@ -98,6 +98,7 @@ async def test_an_empty_file_is_an_error_and_leaves_what_was_there(stage: Stage)
     ("path", "content", "channel", "scratchpad", "code"),
     [
         ("turn_1/attachments/menu.md", "text", "canvas", False, "path_read_only"),
+        ("files/.part-x.md", "text", "canvas", False, "path_name_unsafe"),
         ("../../x.md", "text", "canvas", False, "path_escapes_root"),
         ("/etc/x.md", "text", "canvas", False, "path_escapes_root"),
         ("a.pdf", "text", "canvas", False, "tool_params_invalid"),

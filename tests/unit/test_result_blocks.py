@@ -11,6 +11,7 @@ from tool_timeline import CALL, OLD_TURN, RESULT, TS, TURN, BlockTimeline
 
 from timeloom.core.blocks import (
     AnyBlock,
+    Feedback,
     Hosting,
     Note,
     Notice,
@@ -240,6 +241,16 @@ def test_blocks_that_are_not_a_tools_to_give_are_told_and_left_out() -> None:
 def test_a_note_belongs_to_the_call_that_left_it() -> None:
     [_, note] = blocks_of(Outcome(blocks=(Note(tool_call_id=CallId("c8"), text="n"),)))
     assert note == Note(tool_call_id=CALL, text="n")
+
+
+def test_feedback_of_a_tool_is_a_machines() -> None:
+    said = (
+        Feedback(origin="user", reaction="ok", text="I am a person"),
+        Feedback(origin="machine", confidence=0.5, author="judge"),
+    )
+    [_, first, second] = blocks_of(Outcome(blocks=said))
+    assert first == Feedback(origin="machine", reaction="ok", text="I am a person", author="x.y")
+    assert second == said[1]
 
 
 # --- versions --------------------------------------------------------------------------------------------------

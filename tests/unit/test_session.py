@@ -49,6 +49,19 @@ class CountingIds:
         return self.last
 
 
+class FullStore(MemoryStore):
+    """A store whose disk can be full."""
+
+    is_full = False
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
+    ) -> tuple[Entry, ...]:
+        if self.is_full:
+            raise StoreError("store_unwritable", "the disk is full")
+        return await super().append(conversation, expected_tail, drafts, lease)
+
+
 async def started(store: MemoryStore) -> Session:
     return await Session.start(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
 
@@ -248,18 +261,8 @@ def test_what_is_large_is_not_only_noted() -> None:
 
 
 def test_what_was_noted_is_kept_by_a_close_and_survives_a_failed_append() -> None:
-    class Full(MemoryStore):
-        is_full = False
-
-        async def append(
-            self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
-        ) -> tuple[Entry, ...]:
-            if self.is_full:
-                raise StoreError("store_unwritable", "the disk is full")
-            return await super().append(conversation, expected_tail, drafts, lease)
-
     async def check() -> None:
-        store = Full()
+        store = FullStore()
         session = await started(store)
         await session.append([TurnStarted(n=1)], TURN)
         await session.note([RoundStarted(round=1)], TURN)
@@ -286,5 +289,19 @@ def test_nothing_is_noted_in_a_session_that_is_over() -> None:
         with pytest.raises(LeaseLostError):
             await session.note([RoundStarted(round=1)], TURN)
         await session.close()
+
+    run(check())
+
+
+def test_a_session_that_cannot_keep_what_was_noted_lets_go_all_the_same() -> None:
+    async def check() -> None:
+        store = FullStore()
+        session = await started(store)
+        await session.note([TurnStarted(n=1)], TURN)
+        store.is_full = True
+        with pytest.raises(StoreError, match="full"):
+            await session.close()
+        again = await Session.resume(store, CONVERSATION, FixedClock(), CountingIds())
+        assert again.views.tail == 1
 
     run(check())

@@ -21,6 +21,7 @@ VERSION = [migration.name for migration in schema.MIGRATIONS].index("open turns"
 """The schema before there was a list."""
 
 OLD = f"""
+DROP TABLE feedback;
 DROP INDEX conversations_open;
 ALTER TABLE conversations DROP COLUMN open_turn;
 DELETE FROM migrations WHERE n > {VERSION};

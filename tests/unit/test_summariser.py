@@ -27,8 +27,10 @@ from timeloom.core.blocks import (
     Steer,
 )
 from timeloom.core.policy.gates import Proposal, Ruling, refuse
+from timeloom.core.render.summary import prose_of
 from timeloom.core.timeline import Entry
 from timeloom.providers.script import ScriptedModel
+from timeloom.runtime.erase import Asked, erase
 
 
 def test_a_request_that_would_be_too_large_is_summed_up_first(tmp_path: Path) -> None:
@@ -153,5 +155,27 @@ def test_a_steer_interrupts_the_summariser_and_is_heard(tmp_path: Path) -> None:
         assert "No model wrote this summary: the user changed course" in str(summary.text)
         heard = [type(one) for one in blocks if isinstance(one, Followup | Steer | RangeSummary)]
         assert heard[:3] == [Followup, Steer, RangeSummary]
+
+    run(check)
+
+
+def test_a_summary_that_was_erased_is_made_anew_from_the_turns(tmp_path: Path) -> None:
+    async def check() -> None:
+        steps = [step for n in range(40) for step in turn_of(LOOK, summary=f"Seen: thing {n}.")]
+        stage = RoomStage(tmp_path, *steps, window_tokens=24_000)
+        turns = await stage.open()
+        await ran(turns, 12)
+        before = len(await summaries(turns))
+        await turns.session.close()
+        # The first message.
+        forget = Asked(conversation=turns.session.conversation, paths=("ar:log[3]",))
+        await erase(stage.store, forget, tmp_path / "workspaces", "ann", stage.clock)
+        turns = await stage.reopen(turns.session)
+        while len(made := await summaries(turns)) == before:
+            await ran(turns, 1)
+        assert all(one.erased for one in made[:before])
+        prose = prose_of(str(made[-1].text))
+        assert prose.startswith("- turn 1: [ERASED]\n- turn 2: Seen: thing 1.\n- turn 3: Seen: thing 2.")
+        await assert_opens_the_same(stage, turns)
 
     run(check)

@@ -166,6 +166,21 @@ def test_a_call_runs_with_its_time_and_ends_with_its_result() -> None:
     assert sheet.text == "Looking.\n✓ web.search q=ferries · 1.5 s · 3 found"
 
 
+def test_what_a_program_calls_is_told_below_it_and_its_call_runs_on() -> None:
+    sheet = Sheet()
+    inner = CallId("ba9876543210")
+    sheet.take(ASKED, ToolCall(tool_id="exec_tools.execute_code_python", tool_call_id=CALL))
+    sheet.take(ToolCall(tool_id="web.search", tool_call_id=inner, params='{"query":"ferries"}', by=CALL))
+    sheet.take(ResultStatus(tool_call_id=inner, text="no", error=ToolError("tool_timeout", "too slow")))
+    assert any("execute_code_python" in line for line in sheet.live())
+    sheet.take(ResultStatus(tool_call_id=CALL, text="ok"), ASKED)
+    assert [line.strip()[:14] for line in sheet.text.splitlines()] == [
+        "↳ web.search q",
+        "↳ ✗ too slow",
+        "✓ exec_tools.e",
+    ]
+
+
 def test_a_call_that_failed_says_why_in_plain_words() -> None:
     sheet = Sheet()
     sheet.take(ToolCall(tool_id="web.search", tool_call_id=CALL))

@@ -95,7 +95,7 @@ async def posting(
 ) -> AsyncGenerator[tuple[Terminal, PostRoom]]:
     """A talk in which the agent wants to send a letter, and the user begins to type right after asking for it."""
     settings = Settings(data_dir=tmp_path, model="script:none")
-    rooms = PostRoom(await MemoryStore.open(), OpenModels(settings), settings, HEADER)
+    rooms = PostRoom(await MemoryStore.open(), OpenModels(settings), settings, HEADER, ToolRegistry())
     rooms.sent = []
     call = {"action": "call_tool", "tool_call": {"tool_id": "mail.send", "params": params}}
     done = {"action": "complete", "final_answer": "That is that."}

@@ -1,6 +1,7 @@
 """Token estimates: near the truth on every kind of text, and corrected by what is reported."""
 
 import base64
+import re
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,22 @@ KNOWN = {
 def test_an_estimate_is_near_the_count_of_a_tokenizer(kind: str) -> None:
     text, count = KNOWN[kind]
     assert 0.7 * count <= estimate(text) <= 1.3 * count
+
+
+COUNTED = {
+    r"[A-Za-z]": 229,
+    r"(?<=[A-Za-z0-9])(?:[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z]))": 893,
+    r"[0-9]{1,3}": 964,
+    r"[!-/:-@\[-^`{-~]+": 861,
+    r"(?a:\n\s*)|[ \t]{2,}": 1_843,
+    r"[\u2000-\u2fff]": 900,
+}
+
+
+@given(st.text(alphabet="aBc1D2 \t\n\r.Z9_`~\u2014", max_size=40))
+def test_an_estimate_weighs_letters_changes_numbers_marks_and_gaps(text: str) -> None:
+    weight = sum(each * len(re.findall(pattern, text)) for pattern, each in COUNTED.items())
+    assert estimate(text) == (max(1, weight // 1000) if text else 0)
 
 
 def test_no_text_has_no_tokens() -> None:

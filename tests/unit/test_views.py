@@ -82,9 +82,19 @@ def plainly_visible(entries: Entries) -> Shown:
                 shown = replaced(shown, taken, Stand("summary", entry.seq))
                 if not taken:
                     shown = [*before, (entry.seq, None)]
-            case _:
+            case _ if not is_inner(entry, entries):
                 shown.append((entry.seq, None))
+            case _:
+                pass
     return shown
+
+
+def is_inner(entry: Entry, entries: Entries) -> bool:
+    """Whether the entry belongs to a call that the newest turn's programs have made by then."""
+    before = entries[: entry.seq]
+    begun = max((one.seq for one in before if isinstance(one.block, TurnStarted)), default=0)
+    inner = {one.block.tool_call_id for one in before[begun:] if isinstance(one.block, ToolCall) and one.block.by}
+    return getattr(entry.block, "tool_call_id", None) in inner
 
 
 def hidden_by(entries: Entries, target: str, shown: Shown) -> list[int]:
@@ -274,7 +284,7 @@ def test_the_samples_fold_like_plain_code_says() -> None:
     assert list(views.visible.shown.items()) == plainly_visible(entries)
     assert views.cuts.legal == plainly_legal_cuts(entries)
     assert views.conversation.erased
-    assert (views.conversation.title, views.conversation.reactions) == ("Ferries", {SAMPLE_TURN: "ok"})
+    assert (views.conversation.title, [*views.feedback.turns]) == ("Ferries", [SAMPLE_TURN])
 
 
 def test_the_folds_are_those_of_their_version() -> None:

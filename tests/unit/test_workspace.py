@@ -1,5 +1,9 @@
 """The workspace reads and writes beneath its folder, in one step, and follows no link."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +38,35 @@ def test_what_is_written_is_read_back_and_leaves_nothing_else(out: Path) -> None
     workspace.write(NOTES, b"one")
     workspace.write(NOTES, b"two!")
     assert (workspace.read(NOTES), workspace.size(NOTES)) == (b"two!", 4)
+    assert [file.name for file in (out / "turn_1/files/a").iterdir()] == ["notes.txt"]
+
+
+KILLED_WHILE_IT_WRITES = """
+import resource, signal, sys
+from pathlib import Path
+from timeloom.core.paths import PhysicalPath
+from timeloom.tools.workspace import Workspace
+# As if by somebody else, in the middle of the file.
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
+Workspace(Path(sys.argv[1])).write(PhysicalPath("turn_1/files/a/notes.txt"), bytes(2 * 10**6))
+"""
+
+
+def test_a_write_that_is_cut_off_leaves_nothing(out: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED_WHILE_IT_WRITES, out], check=False)
+    assert done.returncode == -signal.SIGXFSZ
+    assert list((out / "turn_1/files/a").iterdir()) == []
+
+
+def test_where_files_cannot_be_without_names_they_are_written_all_the_same(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a file system says that has none.
+    monkeypatch.setattr(module, "_NAMELESS", os.O_EXCL | os.O_CREAT | os.O_DIRECTORY)
+    workspace = Workspace(out)
+    workspace.write(NOTES, b"one")
+    assert workspace.read(NOTES) == b"one"
     assert [file.name for file in (out / "turn_1/files/a").iterdir()] == ["notes.txt"]
 
 

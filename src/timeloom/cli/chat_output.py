@@ -147,6 +147,8 @@ def _lines(entry: Entry) -> list[str]:
     match entry.block:
         case Notes(text=str() as text):
             return [f"  {one_line(text)}"]
+        case ToolCall(tool_id=tool_id, params=params, by=str()):
+            return [f"    ↳ {tool_id} {line_params(params, 120)}".rstrip()]
         case ToolCall(tool_id=tool_id, params=params):
             return [f"  → {tool_id} {line_params(params, 120)}".rstrip()]
         case ModelAnswered(purpose="decision", error=error, detail=detail) if error:

@@ -1,10 +1,8 @@
 """`timeloom erase`: what a conversation holds is removed for good, with all that was made from it."""
 
 import getpass
-import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +14,9 @@ from timeloom.cli.shared import command_body, data_dir_option, existing_store
 from timeloom.cli.terminal.harmless import harmless
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
-from timeloom.runtime.erase import Asked, ErasureReport, Place, plan_erasure
+from timeloom.runtime.elsewhere import forget_elsewhere
+from timeloom.runtime.erase import Asked, ErasurePlan, ErasureReport, Place, plan_erasure
 from timeloom.runtime.erase import erase as erase_now
-
-HISTORY: Final = "chat_history"
-"""What was typed in chats, in the data folder."""
-
-EXPORTS: Final = "export"
-"""Where `timeloom demo` leaves what it exports, in the data folder."""
 
 
 @click.command()
@@ -55,10 +48,11 @@ async def erase(
         if not yes and not _agreed(as_json=as_json):
             click.echo("nothing was erased; say --yes to erase it", err=True)
             return 1
-        # First, because what was typed is known by what the log still says.
-        _forget_typed(data_dir / HISTORY, plan.typed)
-        shutil.rmtree(data_dir / EXPORTS / conversation, ignore_errors=True)
-        report = await erase_now(store, asked, workspaces, getpass.getuser(), SystemClock())
+
+        def elsewhere(plan: ErasurePlan) -> None:
+            forget_elsewhere(data_dir, asked.conversation, plan.typed)
+
+        report = await erase_now(store, asked, workspaces, getpass.getuser(), SystemClock(), elsewhere)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     else:
@@ -104,31 +98,3 @@ _KINDS: Final = {
 
 def _line(place: Place) -> str:
     return harmless(f"{place.seq:>6}  {place.type:<22} {place.path}".rstrip())
-
-
-def _forget_typed(history: Path, typed: Iterable[str]) -> None:
-    """Takes what was typed out of the lines that a terminal offers again."""
-    gone = {" ".join(text.split()) for text in typed}
-    if not history.exists() or not gone:
-        return
-    lines = history.read_text(encoding="utf-8", errors="replace").split("\n")
-    kept = [line for chunk in _chunks(lines) if _said(chunk) not in gone for line in chunk]
-    fresh = history.with_name(f"{HISTORY}.part")
-    fresh.touch(mode=0o600)
-    fresh.write_text("\n".join(kept), encoding="utf-8")
-    fresh.replace(history)
-
-
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """What was typed at once: a line with the time, then its lines, each behind a plus."""
-    chunk: list[str] = []
-    for line in lines:
-        if line.startswith("#") and chunk:
-            yield chunk
-            chunk = []
-        chunk.append(line)
-    yield chunk
-
-
-def _said(chunk: Iterable[str]) -> str:
-    return " ".join(" ".join(line[1:] for line in chunk if line.startswith("+")).split())

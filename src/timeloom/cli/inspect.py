@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from timeloom.cli.gist import gist
 from timeloom.cli.shared import command_body, data_dir_option, existing_store
 from timeloom.cli.terminal.harmless import harmless, one_line
-from timeloom.core.blocks import Hidden, Pruned
+from timeloom.core.blocks import Hidden, Pruned, ToolCall
 from timeloom.core.blocks.payloads import references
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
@@ -49,7 +49,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     tokens: int
     sight: str
-    """`shown`, or why it is not: `hidden`, `pruned`, `summed up`, or `silent` where prompts never show it."""
+    """`shown`, or why it is not: `hidden`, `pruned`, `summed up`, `inner` where a program made the call, or `silent`
+    where prompts never show it."""
     cache_point: str = ""
     """The cache point that the next request would set after this block."""
     gist: str
@@ -174,6 +175,8 @@ class _Looking:
                     self._forgetters[seq] = "hidden"
                 case Pruned():
                     self._forgetters[seq] = "pruned"
+                case ToolCall():
+                    self._forgetters[seq] = "inner"
                 case _:
                     self._forgetters[seq] = "summed up"
         return self._forgetters[seq]

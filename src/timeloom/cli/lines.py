@@ -9,6 +9,7 @@ import click
 
 from timeloom.cli.chat_output import Output
 from timeloom.cli.rooms import Rooms
+from timeloom.cli.signals import reaching_what_blocks
 from timeloom.cli.terminal.harmless import harmless
 from timeloom.cli.terminal.questions import HOW, PROMPT, Decision, Question, open_question, read_decision
 from timeloom.core.ids import ConversationId
@@ -128,6 +129,7 @@ def _read_line() -> bytes:
     # The event loop turns Ctrl-C into a cancellation, which cannot reach a read that blocks.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return sys.stdin.buffer.readline()
+        with reaching_what_blocks():
+            return sys.stdin.buffer.readline()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -11,8 +11,10 @@ from timeloom.cli.erase import erase
 from timeloom.cli.export import export
 from timeloom.cli.fork import fork
 from timeloom.cli.inspect import inspect
+from timeloom.cli.keys import keys
 from timeloom.cli.model import model
 from timeloom.cli.replay import replay
+from timeloom.cli.serve import serve
 from timeloom.cli.settings import settings
 from timeloom.cli.verify import verify
 from timeloom.cli.worker import worker
@@ -30,5 +32,20 @@ def main() -> None:
     """
 
 
-for command in (approve, chat, demo, erase, export, fork, inspect, model, replay, settings, verify, worker):
+for command in (
+    approve,
+    chat,
+    demo,
+    erase,
+    export,
+    fork,
+    inspect,
+    keys,
+    model,
+    replay,
+    serve,
+    settings,
+    verify,
+    worker,
+):
     main.add_command(command)

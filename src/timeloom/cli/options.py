@@ -18,8 +18,11 @@ from timeloom.config.values import choices
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OPTION_KEYS: Final = tuple(row.key for row in ROWS if row.about.option)
-"""The settings that have an option."""
+SERVER_KEYS: Final = tuple(row.key for row in ROWS if row.about.option and row.key.startswith("server."))
+"""The settings that have an option of `timeloom serve`."""
+
+OPTION_KEYS: Final = tuple(row.key for row in ROWS if row.about.option and row.key not in SERVER_KEYS)
+"""The settings that have an option of all commands that hold conversations."""
 
 _OPTIONS: Final = "timeloom.options"
 _CONFIG: Final = "timeloom.config"

@@ -10,7 +10,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.app import Setting, make_turns
+from timeloom.app import Setting, make_turns, open_tools
 from timeloom.cli.rooms import OpenModels, with_model
 from timeloom.cli.shared import existing_store
 from timeloom.cli.terminal.figures import counted, duration
@@ -75,12 +75,16 @@ class _Typed(msgspec.Struct):
 async def run_again(settings: Settings, only: str | None, again: Again, *, as_json: bool) -> int:
     """Runs it again and prints the difference; 1 where it could not be run to its end."""
     settings = with_model(settings)
-    async with OpenModels(settings) as models, existing_store(settings.data_dir) as store:
+    async with (
+        OpenModels(settings) as models,
+        open_tools(settings) as tools,
+        existing_store(settings.data_dir) as store,
+    ):
         model, side = models.get(settings.model), replace(models.beside(settings.model), title=None)
 
         def opened(session: Session, data_dir: Path) -> Turns:
             setting = replace(Setting.of(settings), data_dir=data_dir)
-            return make_turns(session, model, setting, lambda _: None, side=side)
+            return make_turns(session, model, setting, lambda _: None, tools, side)
 
         how = Rerunning(
             store=store,

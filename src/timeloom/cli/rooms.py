@@ -9,7 +9,7 @@ from typing import Final, Protocol, Self
 import click
 from msgspec.structs import replace
 
-from timeloom.app import Setting, SideModels, make_turns, open_session
+from timeloom.app import Setting, SideModels, make_turns, open_session, open_tools
 from timeloom.cli.shared import existing_store
 from timeloom.cli.terminal.harmless import harmless
 from timeloom.config.models import model_settings
@@ -31,6 +31,7 @@ from timeloom.runtime.fork import Forked, fork
 from timeloom.runtime.make_room import Compaction
 from timeloom.runtime.turn import Turns
 from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools.registry import ToolRegistry
 
 HOLDER: Final = "timeloom chat"
 """What is told to whoever opens a conversation that is open here."""
@@ -88,6 +89,7 @@ class Rooms:
         models: OpenModels,
         settings: Settings,
         header: ConversationStarted,
+        tools: ToolRegistry,
         *,
         holder: str = HOLDER,
     ) -> None:
@@ -95,6 +97,7 @@ class Rooms:
         self.settings = settings
         self.user = header.user
         self._models = models
+        self._tools = tools
         self._header = header
         self._holder = holder
         self._open: Turns | None = None
@@ -117,7 +120,7 @@ class Rooms:
         session = await open_session(self.store, conversation, self._header, holder=self._holder)
         await self._close()
         session.listen(listener.block)
-        self._open = make_turns(session, model, Setting.of(self.settings), listener.delta, side=side)
+        self._open = make_turns(session, model, Setting.of(self.settings), listener.delta, self._tools, side)
         self._open.room.listen(listener.compaction)
         self._warn([spec.tool_id for spec in self._open.workshop.registry.specs()])
         return self._open
@@ -181,12 +184,12 @@ def with_model(settings: Settings) -> Settings:
 async def open_rooms(settings: Settings, *, create: bool = True, holder: str = HOLDER) -> AsyncGenerator[Rooms]:
     """The rooms in the data folder, which is made where it may be created."""
     header = ConversationStarted(tenant="local", project="default", user=_user())
-    async with OpenModels(settings) as models:
+    async with OpenModels(settings) as models, open_tools(settings) as tools:
         # Before the folder is made: a name that is none leaves nothing behind.
         models.get(settings.model)
         folder = await SqliteStore.open(settings.data_dir) if create else existing_store(settings.data_dir)
         try:
-            async with folder as store, Rooms(store, models, settings, header, holder=holder) as rooms:
+            async with folder as store, Rooms(store, models, settings, header, tools, holder=holder) as rooms:
                 yield rooms
         except ConflictError as error:
             hint = "another program has written to this conversation; open it again to go on with what it wrote"

@@ -1,6 +1,5 @@
 """What commands have in common: a store in the data folder, and errors that say what to do."""
 
-import asyncio
 import functools
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -11,6 +10,7 @@ from typing import ParamSpec
 import click
 
 from timeloom.cli.options import data_dir_option
+from timeloom.cli.signals import run_until_signalled
 from timeloom.cli.terminal.harmless import harmless
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
@@ -31,7 +31,7 @@ def command_body(run: Callable[P, Awaitable[int]]) -> Callable[P, None]:
             return await run(*args, **kwargs)
 
         try:
-            sys.exit(asyncio.run(body()))
+            sys.exit(run_until_signalled(body()))
         except CodedError as error:
             complain(error)
             sys.exit(1)

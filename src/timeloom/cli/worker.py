@@ -7,7 +7,7 @@ from typing import assert_never
 import click
 import msgspec
 
-from timeloom.app import Setting, make_turns
+from timeloom.app import Setting, make_turns, open_tools
 from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
 from timeloom.cli.rooms import OpenModels, with_model
 from timeloom.cli.shared import command_body, existing_store, has_conversations
@@ -21,6 +21,7 @@ from timeloom.ports.store import Store
 from timeloom.runtime.recover import Ended, Failed, Held, Open, Recovered, Waiting, recover
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
+from timeloom.tools.registry import ToolRegistry
 
 HOLDER = "timeloom worker"
 
@@ -50,21 +51,25 @@ async def worker(loaded: Loaded, *, as_json: bool) -> int:
             msgspec.json.encode(outcome).decode() if as_json else f"{outcome.conversation}: {_said(outcome, typed)}"
         )
 
-    async with OpenModels(settings) as models, existing_store(settings.data_dir) as store:
-        outcomes = await recover(store, _opening(store, models, settings), tell=tell)
+    async with (
+        OpenModels(settings) as models,
+        open_tools(settings) as tools,
+        existing_store(settings.data_dir) as store,
+    ):
+        outcomes = await recover(store, _opening(store, models, tools, settings), tell=tell)
     if not outcomes and not as_json:
         click.echo("no turn is open")
     return 1 if any(isinstance(outcome, Failed) for outcome in outcomes) else 0
 
 
-def _opening(store: Store, models: OpenModels, settings: Settings) -> Open:
+def _opening(store: Store, models: OpenModels, tools: ToolRegistry, settings: Settings) -> Open:
     # Before anything is opened: a name that is none is an error of usage and not of every conversation.
     model, side = models.get(settings.model), models.beside(settings.model)
 
     async def opened(conversation: ConversationId) -> Turns:
         session = await Session.resume(store, conversation, SystemClock(), RandomIds(), holder=HOLDER)
         try:
-            return make_turns(session, model, Setting.of(settings), lambda _: None, side=side)
+            return make_turns(session, model, Setting.of(settings), lambda _: None, tools, side)
         except BaseException:
             await session.close()
             raise

@@ -9,7 +9,11 @@ from msgspec import Meta
 
 from timeloom.config.about import About
 from timeloom.config.context import ContextSettings
+from timeloom.config.execution import ExecutionSettings
 from timeloom.config.governance import BudgetSettings, PolicySettings
+from timeloom.config.kinds import Seconds, Url
+from timeloom.config.server import ServerSettings
+from timeloom.config.telemetry import TelemetrySettings
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.policy.fanout import FanoutMode
 from timeloom.core.policy.next_step import DEFAULT_MAX_ITERATIONS
@@ -20,15 +24,7 @@ from timeloom.tools.react.read import ReadLimits
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 OptionalCount = Annotated[int, Meta(ge=0, le=10_000_000)]
 Bytes = Annotated[int, Meta(ge=1, le=100 * 1024 * 1024)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Key = Annotated[str, Meta(pattern=r"\A[!-~]*\Z", description="a key of visible ASCII characters without spaces")]
-Url = Annotated[
-    str,
-    Meta(
-        pattern=r"\A(?:https?://[!-.0-~][!-~]*)?\Z",
-        description="an address that begins with `https://` or `http://`",
-    ),
-]
 PriceTable = Annotated[
     Mapping[str, Price],
     Meta(description="a table of `input`, `output`, `cache_read` and `cache_write` for each model, none below 0"),
@@ -217,3 +213,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     read: ReadSettings = ReadSettings()
     cache: CachingSettings = CachingSettings()
     context: ContextSettings = ContextSettings()
+    execution: ExecutionSettings = ExecutionSettings()
+    server: ServerSettings = ServerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 import msgspec
@@ -14,6 +14,8 @@ from timeloom.core.payload import Text
 
 NO_TURN = TurnId("")
 """The turn of entries that belong to the conversation as a whole."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TS = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d(\.\d{1,9})?Z")
 
@@ -33,16 +35,15 @@ def is_timestamp(text: str) -> bool:
 def microseconds_between(since: str, until: str) -> int:
     """The time from one entry's `ts` to a later one's; 0 where a clock went back, or where no calendar has the day."""
     try:
-        took = _moment(until) - _moment(since)
+        return max(0, _microseconds(until) - _microseconds(since))
     except ValueError:
         return 0
-    return max(0, took // timedelta(microseconds=1))
 
 
 @lru_cache(maxsize=1024)
-def _moment(ts: str) -> datetime:
+def _microseconds(ts: str) -> int:
     """The time, read once: the same few are compared again and again."""
-    return datetime.fromisoformat(ts)
+    return (datetime.fromisoformat(ts) - _EPOCH) // timedelta(microseconds=1)
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -16,3 +16,10 @@ class Blobs(Protocol):
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         """The bytes, checked against their hash; raises `BlobError`."""
         ...
+
+    async def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
+        """So many of the bytes from that one on, fewer only at their end; raises `BlobError`.
+
+        Of a part only the size of the whole is checked: to check the hash, all would have to be read each time.
+        """
+        ...

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -23,4 +24,10 @@ class SystemClock:
 def timestamp(epoch_us: int) -> str:
     """The time as blocks carry it: RFC 3339 in UTC with six decimals, so that text order is time order."""
     seconds, micros = divmod(epoch_us, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{micros:06d}Z"
+    return f"{_second(seconds)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    """Made once: a round asks for the time again and again."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

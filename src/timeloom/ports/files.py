@@ -22,8 +22,8 @@ class BeneathError(CodedError):
     """A file that is not opened: a link on the way, or something that is not a plain file at its end."""
 
 
-def open_beneath(root: Root, path: PhysicalPath, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
-    """A new descriptor of the regular file at that path under the root.
+def open_beneath(root: Root, path: PhysicalPath | Sequence[str], flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    """A new descriptor of the regular file at that path, or that these names lead to, under the root.
 
     Each folder is opened relative to the one before it, so a link that is put in the way at any moment is refused and
     never followed; only the root itself may be reached by one. A file with a second hard link is refused, because the
@@ -32,7 +32,8 @@ def open_beneath(root: Root, path: PhysicalPath, flags: int = os.O_RDONLY, mode:
     """
     if flags & ~_ALLOWED_FLAGS:
         raise ValueError("flags are an access mode with any of O_CREAT, O_EXCL, O_TRUNC and O_APPEND")
-    *folders, name = path.names
+    *folders, name = path.names if isinstance(path, PhysicalPath) else path
+    check_name(name)
     folder = open_folder_beneath(root, folders, make=bool(flags & os.O_CREAT))
     try:
         return _open_file(folder, name, flags, mode)

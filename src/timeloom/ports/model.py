@@ -1,7 +1,8 @@
 """The model port: a prompt goes out, text comes back in pieces."""
 
 from collections.abc import AsyncGenerator
-from typing import Final, Literal, Protocol, runtime_checkable
+from functools import cache
+from typing import Final, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -69,13 +70,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     opening: str = ""
 
 
-class TextPiece(msgspec.Struct, frozen=True, tag="text"):
+class TextPiece(msgspec.Struct, frozen=True, gc=False, tag="text"):
     """More of the reply."""
 
     text: str
 
 
-class ThinkingPiece(msgspec.Struct, frozen=True, tag="thinking"):
+class ThinkingPiece(msgspec.Struct, frozen=True, gc=False, tag="thinking"):
     """More of what the provider calls thinking, which is no part of the reply."""
 
     text: str
@@ -151,3 +152,14 @@ class Model(Protocol):
     async def close(self) -> None:
         """Lets go of connections; a second close does nothing."""
         ...
+
+
+def as_priced(model: Model) -> Priced | None:
+    """The model as one whose price is known before it is asked, if it is one."""
+    return cast("Priced", model) if _names_prices(type(model)) else None
+
+
+@cache
+def _names_prices(kind: type[object]) -> bool:
+    """Asked once for each type of model, because asking it of a protocol takes as long as rendering a block."""
+    return issubclass(kind, Priced)

@@ -69,3 +69,7 @@ class Reader(Protocol):
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         """One page of those that match, newest first."""
         ...
+
+    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+        """The seqs of its title, user messages and answers that contain any of the words, newest first."""
+        ...

@@ -8,6 +8,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import Blobs
 from timeloom.ports.erasing import Erasing
+from timeloom.ports.feedback import Judged
 from timeloom.ports.journal import Journal
 from timeloom.ports.leases import Leases
 from timeloom.ports.ledger import Ledger
@@ -39,7 +40,7 @@ class Verified(msgspec.Struct, frozen=True):
     """Payloads to which no entry refers: what an append left that never came to its end. They harm nothing."""
 
 
-class Store(Journal, Erasing, Leases, Reader, Blobs, Snapshots, Protocol):
+class Store(Journal, Erasing, Leases, Reader, Judged, Blobs, Snapshots, Protocol):
     """All that a runtime needs of a place to keep conversations."""
 
     @property

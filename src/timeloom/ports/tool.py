@@ -68,6 +68,19 @@ class Emit(Protocol):
     def __call__(self, channel: str, text: str, /) -> None: ...
 
 
+class Nested(Protocol):
+    """The way in which a call makes further calls, as a program does; each is on the timeline and passes the gates."""
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools that may be called so."""
+        ...
+
+    async def call(self, tool_id: str, params: str) -> str:
+        """The answer: the text of a JSON object with `ok`, `error` and `ret`; nothing that goes wrong raises."""
+        ...
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a call is given besides its parameters; `out_dir` is the workspace of the conversation on this machine."""
 
@@ -79,6 +92,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     out_dir: Path
     emit: Emit
     epoch_us: int
+    nested: Nested | None = None
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):

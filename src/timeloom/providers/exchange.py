@@ -1,19 +1,18 @@
 """The exchange with a model's service: one request over HTTP, its answer as server-sent events."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
-from functools import cache
+from contextlib import suppress
 from typing import Final, Protocol
 
-import httpx2
 import msgspec
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest
 from timeloom.providers.failures import Said, failure, presentable, retry_after_s, said_in
+from timeloom.providers.http.answer import Answer, Transport, TransportError
+from timeloom.providers.http.opening import open_transport
 from timeloom.providers.patience import Patience
 from timeloom.providers.prices import Cost
 from timeloom.providers.settings import Timeouts
@@ -79,21 +78,27 @@ class Exchange:
     def __init__(self, service: Service, clock: Clock | None = None) -> None:
         self._service = service
         self._clock = clock or SystemClock()
-        self._client: httpx2.AsyncClient | None = None
+        self._transport: Transport | None = None
 
     async def reply(self, call: Call, reply: Reply) -> AsyncGenerator[ModelEvent]:
         """The events of a reply, folded from the answer to this call; a `ModelError` carries the usage so far."""
         try:
-            async with aclosing(self._batches(call)) as batches:
-                async for batch in batches:
-                    for event in batch:
+            answer = await self._ask(call)
+            try:
+                await self._accept(answer)
+                stream = _Stream(self._service, answer)
+                # One generator from the socket to the caller: each more between them costs at every piece.
+                while (events := await stream.next()) is not None:
+                    for event in events:
                         for piece in reply.feed(event):
                             yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
                     if reply.done:
-                        await _drain(batches)
+                        await stream.drain()
                         return
                 for piece in reply.end():
                     yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
+            finally:
+                await answer.close()
         except ModelError as error:
             # What was cut was paid for all the same.
             cost = call.cost(reply.usage)
@@ -104,95 +109,86 @@ class Exchange:
 
     async def close(self) -> None:
         """Closes the connections; the next request opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
 
-    async def _batches(self, call: Call) -> AsyncGenerator[list[SseEvent]]:
-        response = await self._send(call)
-        try:
-            await self._accept(response)
-            async with aclosing(self._read(response)) as batches:
-                async for batch in batches:
-                    yield batch
-        finally:
-            await response.aclose()
-
-    async def _send(self, call: Call) -> httpx2.Response:
+    async def _ask(self, call: Call) -> Answer:
         name, timeouts = self._service.name, self._service.timeouts
-        client = self._open()
-        request = client.build_request("POST", self._service.url, content=call.body, headers={**call.headers})
+        self._transport = self._transport or open_transport(self._service.url, timeouts.connect_s)
+        headers = {**self._service.headers, **WANTED, **call.headers}
         try:
             async with asyncio.timeout(timeouts.first_byte_s):
-                return await client.send(request, stream=True)
+                return await self._transport.post(headers, call.body)
         except TimeoutError as error:
             raise ModelError("timeout", f"{name} did not answer within {timeouts.first_byte_s:g} s") from error
-        except httpx2.TransportError as error:
-            reason = presentable(str(error), self._service.secret) or type(error).__name__
+        except TransportError as error:
+            reason = presentable(str(error), self._service.secret)
             raise ModelError("unreachable", f"{name} cannot be reached: {reason}") from error
 
-    def _open(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            timeout = httpx2.Timeout(None, connect=self._service.timeouts.connect_s)
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-            headers = {**self._service.headers, **WANTED}
-            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, verify=_certificates())
-        return self._client
-
-    async def _accept(self, response: httpx2.Response) -> None:
+    async def _accept(self, answer: Answer) -> None:
         """Raises what a response means that is not a stream of events."""
         name = self._service.name
-        kind = response.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
-        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        if response.status_code == 200 and kind == "text/event-stream" and not packed:
+        kind = answer.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
+        packed = answer.headers.get("content-encoding", "identity").lower() != "identity"
+        if answer.status == 200 and kind == "text/event-stream" and not packed:
             return
-        said = said_in(await self._refusal(response))
+        said = said_in(await self._refusal(answer))
         said = Said(type=said.type, code=said.code, message=presentable(said.message, self._service.secret))
-        if response.status_code == 200:
+        if answer.status == 200:
             got = f"compressed {kind}" if packed else kind
             raise ModelError("invalid", f"{name} answered with {presentable(got)}; text/event-stream was expected")
-        if response.status_code < 400:
+        if answer.status < 400:
             said = Said(message="it points elsewhere, or is no such service; check its base URL")
-        wait_s = retry_after_s(response.headers, self._clock.epoch_us())
-        raise failure(name, response.status_code, said, retry_after_s=wait_s)
+        wait_s = retry_after_s(answer.headers, self._clock.epoch_us())
+        raise failure(name, answer.status, said, retry_after_s=wait_s)
 
-    async def _refusal(self, response: httpx2.Response) -> bytes:
+    async def _refusal(self, answer: Answer) -> bytes:
         """The beginning of a refusal's body; what cannot be read is left out."""
         body = bytearray()
-        with suppress(TimeoutError, httpx2.TransportError):
-            async with (
-                asyncio.timeout(self._service.timeouts.between_bytes_s),
-                aclosing(response.aiter_raw()) as chunks,
-            ):
-                async for chunk in chunks:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._service.timeouts.between_bytes_s):
+                while len(body) < MAX_REFUSAL_BYTES and (chunk := await answer.read()):
                     body += chunk[: MAX_REFUSAL_BYTES - len(body)]
-                    if len(body) >= MAX_REFUSAL_BYTES:
-                        break
         return bytes(body)
 
-    async def _read(self, response: httpx2.Response) -> AsyncGenerator[list[SseEvent]]:
-        """The events as they come, several at a time; ends with the stream, however that ended."""
-        name, limit_s = self._service.name, self._service.timeouts.first_byte_s
-        decoder, total = SseDecoder(), 0
-        async with aclosing(response.aiter_raw()) as chunks:
-            patience = Patience()
-            while True:
-                try:
-                    # Around one read and never around a `yield`: the time that a caller takes is its own.
-                    with patience.limited(limit_s):
-                        chunk = await anext(chunks, None)
-                except TimeoutError as error:
-                    raise ModelError("timeout", f"{name} sent nothing for {limit_s:g} s") from error
-                except httpx2.TransportError:
-                    return
-                if chunk is None:
-                    return
-                limit_s = self._service.timeouts.between_bytes_s
-                total += len(chunk)
-                if total > MAX_REPLY_BYTES:
-                    raise ModelError("invalid", f"{name} sent more than {MAX_REPLY_BYTES} bytes in one reply")
-                if batch := _decoded(name, decoder, chunk):
-                    yield batch
+
+class _Stream:
+    """The events of an answer as they come, several at a time."""
+
+    def __init__(self, service: Service, answer: Answer) -> None:
+        self._service = service
+        self._answer = answer
+        self._decoder = SseDecoder()
+        self._patience = Patience()
+        self._limit_s = service.timeouts.first_byte_s
+        self._bytes = 0
+
+    async def next(self) -> list[SseEvent] | None:
+        """The events that the next bytes complete; None where the stream has ended, however that came about."""
+        try:
+            # Around one read and never around a `yield`: the time that a caller takes is its own.
+            with self._patience.limited(self._limit_s):
+                chunk = await self._answer.read()
+        except TimeoutError as error:
+            raise ModelError("timeout", f"{self._service.name} sent nothing for {self._limit_s:g} s") from error
+        if not chunk:
+            return None
+        self._limit_s = self._service.timeouts.between_bytes_s
+        self._bytes += len(chunk)
+        if self._bytes > MAX_REPLY_BYTES:
+            raise ModelError("invalid", f"{self._service.name} sent more than {MAX_REPLY_BYTES} bytes in one reply")
+        try:
+            return self._decoder.feed(chunk)
+        except SseError as error:
+            raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
+
+    async def drain(self) -> None:
+        """Reads what comes after the last event, so that the connection can be used again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while await self._answer.read():
+                    pass
 
 
 WANTED: Final = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}
@@ -204,12 +200,6 @@ def call_headers(request: ModelRequest) -> dict[str, str]:
     return {CALL_NUMBER_HEADER: str(request.number), PURPOSE_HEADER: request.purpose}
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """The certificates that this machine trusts, loaded once; that takes longer than a request on loopback."""
-    return httpx2.create_ssl_context()
-
-
 def _priced(event: Finished, cost_of: Callable[[Usage], Cost]) -> Finished:
     cost = cost_of(event.usage)
     return msgspec.structs.replace(event, usage=_with_cost(event.usage, cost), priced=cost.known)
@@ -217,17 +207,3 @@ def _priced(event: Finished, cost_of: Callable[[Usage], Cost]) -> Finished:
 
 def _with_cost(usage: Usage, cost: Cost) -> Usage:
     return msgspec.structs.replace(usage, cost_nano_usd=cost.nano_usd)
-
-
-async def _drain(batches: AsyncGenerator[list[SseEvent]]) -> None:
-    with suppress(TimeoutError, ModelError):
-        async with asyncio.timeout(DRAIN_S):
-            async for _ in batches:
-                pass
-
-
-def _decoded(name: str, decoder: SseDecoder, chunk: bytes) -> list[SseEvent]:
-    try:
-        return decoder.feed(chunk)
-    except SseError as error:
-        raise ModelError("invalid", f"{name} sent a stream that cannot be read: {error}") from error

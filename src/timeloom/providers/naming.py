@@ -81,13 +81,13 @@ def _completed(settings: ModelSettings, environ: Mapping[str, str], prefix: str)
 
 
 def _anthropic(identity: str, settings: ModelSettings) -> Model:
-    from timeloom.providers.anthropic import AnthropicModel  # noqa: PLC0415 - the HTTP client takes 100 ms
+    from timeloom.providers.anthropic import AnthropicModel  # noqa: PLC0415 - the HTTP client takes 30 ms
 
     return AnthropicModel(identity, settings)
 
 
 def _openai(identity: str, settings: ModelSettings) -> Model:
-    from timeloom.providers.openai import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 100 ms
+    from timeloom.providers.openai import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 30 ms
 
     return OpenAIModel(identity, settings)
 

@@ -10,7 +10,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 BOM: Final = b"\xef\xbb\xbf"
 
 
-class SseEvent(msgspec.Struct, frozen=True):
+class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its name, empty where none was sent, and its data as bytes, for the data's own decoder."""
 
     name: str
@@ -47,10 +47,12 @@ class SseDecoder:
             piece = b"".join((*self._line, piece))
             self._line.clear()
         self._after_cr = piece.endswith(b"\r")
-        lines = piece.splitlines(keepends=True)
-        if not lines[-1].endswith((b"\n", b"\r")):
-            self._hold(self._line, lines.pop())
-        return [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
+        if b"\r" in piece:
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, rest = piece.split(b"\n")
+        if rest:
+            self._hold(self._line, rest)
+        return [event for line in lines if (event := self._take(line)) is not None]
 
     def _take(self, line: bytes) -> SseEvent | None:
         if self._first_line:

@@ -34,11 +34,13 @@ from timeloom.core.policy.reading import EXEC_PREFIX, Reply
 from timeloom.core.render.fence import ESCAPE, unescape
 from timeloom.core.stream.citations import sources_used
 from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
+from timeloom.core.view.calls import Call
 from timeloom.core.view.plans import carried_over
 from timeloom.ports.ledger import Amounts, Most
 from timeloom.ports.tool import Tool, ToolContext
 from timeloom.runtime.costs import tool_key
 from timeloom.runtime.govern import Admission, Governor
+from timeloom.runtime.nested import NestedCalls, interrupted
 from timeloom.runtime.run_tools import RunSettings, Show, reconcile_call, run_call
 from timeloom.runtime.session import Session
 from timeloom.tools.registry import ToolRegistry
@@ -77,6 +79,7 @@ async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) 
     """Sees to the receipt of the open call, which somebody who is gone has begun, or which a person was asked about."""
     session, call = workshop.session, await _open_call(workshop.session)
     turn = session.views.progress.turn_id
+    await _close_inner(session, call, turn)
     match step:
         case FinishCall(again=True):
             await _finish(workshop, call, turn)
@@ -92,6 +95,19 @@ async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) 
             assert_never(step)
 
 
+async def _close_inner(session: Session, call: ToolCall, turn: TurnId) -> None:
+    """Gives a receipt to what the call had called when it was cut off."""
+    if left := [interrupted(one.tool_call_id) for one in _inner(session, call, turn) if not one.receipt_seqs]:
+        await session.append(left, turn)
+
+
+def _inner(session: Session, call: ToolCall, turn: TurnId) -> list[Call]:
+    """What the call has called in turn."""
+    calls = session.views.calls
+    known = calls.get(turn, call.tool_call_id)
+    return [one for call_id in known.inner if (one := calls.get(turn, call_id))] if known else []
+
+
 async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
     """Runs a call again where that does no harm; else asks its tool what became of it, and a person where it cannot."""
     tool = workshop.registry.get(call.tool_id)
@@ -100,6 +116,8 @@ async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
         known = "unknown"
     elif tool.spec.effect == "irreversible":
         known = await _reconciled(workshop, tool, call)
+    elif _has_called_for_good(workshop, call, turn):
+        known = "unknown"
     else:
         known = "not_done"
     match known:
@@ -109,6 +127,12 @@ async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
             await workshop.session.append([_question(workshop, call, Ruling("ask", _UNKNOWN, INTERRUPTED))], turn)
         case _:
             await workshop.session.append(known, turn)
+
+
+def _has_called_for_good(workshop: Workshop, call: ToolCall, turn: TurnId) -> bool:
+    """Whether the call has made others that cannot be undone, so that it cannot simply be run again."""
+    inner = _inner(workshop.session, call, turn)
+    return any(workshop.registry.resolve(one.tool_id).spec.effect == "irreversible" for one in inner)
 
 
 async def _open_call(session: Session) -> ToolCall:
@@ -157,14 +181,15 @@ async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId, *, begun:
     spec = registry.resolve(call.tool_id).spec
     made = workshop.session.views.progress.tool_calls
     # By whatever alias the calls were made.
-    times = sum(count for name, count in made.items() if registry.resolve(name).spec.tool_id == spec.tool_id)
+    times = sum(count for name, count in made.items() if registry.own_id(name) == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
         params=_as_meant(await workshop.session.text(call.params)),
         effect=spec.effect,
         calls_before=times - begun,
     )
-    most = Most(tool_calls=1, wall_ms=round(spec.deadline_s * 1000))
+    # The time of a nested call is part of what was reserved for the one that makes it.
+    most = Most(tool_calls=1, wall_ms=0 if call.by else round(spec.deadline_s * 1000))
     return await workshop.governor.admit(step, tool_key(turn, call.tool_call_id), most, begun=begun)
 
 
@@ -201,7 +226,7 @@ async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admi
     meant = replace(call, params=_as_meant(await session.text(call.params)))
     async with workshop.governor.charging(admission) as bill:
         bill.cost = Amounts(tool_calls=1)
-        receipt = await run_call(tool, meant, _context(workshop, call, turn), settings)
+        receipt = await run_call(tool, meant, _with_nested(workshop, _context(workshop, call, turn)), settings)
         # A receipt that a crash takes costs another run, and that is allowed only where it does no harm.
         keep = session.append if tool.spec.effect == "irreversible" else session.note
         await keep(receipt, turn)
@@ -228,6 +253,26 @@ def _context(workshop: Workshop, call: ToolCall, turn: TurnId) -> ToolContext:
         emit=workshop.emit,
         epoch_us=session.epoch_us(),
     )
+
+
+def _with_nested(workshop: Workshop, context: ToolContext) -> ToolContext:
+    """The context with the way to make further calls; those make none."""
+    turn = context.turn_id
+
+    async def run(call: ToolCall) -> tuple[AnyBlock, ...]:
+        settings = RunSettings(show=workshop.show, interrupt=workshop.interrupt)
+        return await run_call(workshop.registry.resolve(call.tool_id), call, _context(workshop, call, turn), settings)
+
+    nested = NestedCalls(
+        session=workshop.session,
+        registry=workshop.registry,
+        governor=workshop.governor,
+        turn=turn,
+        by=context.tool_call_id,
+        admit=lambda call: _admission(workshop, call, turn),
+        run=run,
+    )
+    return replace(context, nested=nested)
 
 
 def _as_meant(params: str) -> str:
@@ -291,7 +336,10 @@ _UNKNOWN = (
 _NOT_HERE = (
     "the call of {} was allowed, and there is no such tool here: go on in the program that has it, or stop the turn"
 )
-_CALLED_OFF = "nobody knows whether this call was carried out: the program stopped while it ran, and the turn was ended"
+_CALLED_OFF = (
+    "nobody knows whether this call was carried out: the program stopped while it ran, and it was not run again "
+    "because the turn was ended or took another course"
+)
 
 
 def _dropped(call_id: CallId, code: str, text: str) -> ResultStatus:

@@ -18,6 +18,7 @@ from timeloom.core.blocks import (
     Thinking,
 )
 from timeloom.core.blocks.caching import CacheForecast
+from timeloom.core.paths import MAX_PATH_CHARS
 from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.next_step import AskModel
@@ -36,16 +37,21 @@ from timeloom.runtime.session import Session
 SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool_call.params.content": "canvas"}
 """The fields of a decision that clients see while they are written, and the channel they see them on."""
 
+FILE_FIELD: Final = "tool_call.params.path"
+"""The field of a decision that says which file is written."""
+
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before a request is sent again, where the provider does not say."""
 
 
-class LiveDelta(msgspec.Struct, frozen=True):
+class LiveDelta(msgspec.Struct, frozen=True, gc=False):
     """Text on its way: provisional until the round's blocks are stored."""
 
     channel: str
     index: int
     text: str
+    file: str = ""
+    """Of a file that is being written, its path, where that was said before."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -154,7 +160,7 @@ async def _asked(
     progress = session.views.progress
     while not progress.is_called_off:
         prompt = await asking.prompter.prompt(session, step)
-        admission = await unless(interrupt, _admission(asking, step, prompt))
+        admission = await _admission(asking, step, prompt, interrupt)
         if admission is None:
             return None
         if admission.ruling.verdict != "allow":
@@ -180,12 +186,17 @@ async def _asked(
     return None
 
 
-async def _admission(asking: Asking, step: AskModel, prompt: Prompt) -> Admission:
+async def _admission(asking: Asking, step: AskModel, prompt: Prompt, interrupt: asyncio.Event) -> Admission | None:
+    """What policies and budgets say of the call; None where an interrupt came first."""
+    if interrupt.is_set():
+        return None
     turn, model = asking.session.views.progress.turn_id, asking.model
     request, prompt_tokens = prompt.request, asking.session.views.reported.tokens(model.name, prompt.estimated_tokens)
     most = model_most(model, prompt_tokens, request.max_output_tokens, _rounds(step))
     asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens, priced=is_priced(model))
-    return await asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, begun=step.approved)
+    admitted = asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, begun=step.approved)
+    # Only where others spend as well is there something to wait for, and to be called away from.
+    return await (unless(interrupt, admitted) if asking.governor.is_shared else admitted)
 
 
 def _held_back(session: Session, ruling: Ruling) -> list[AnyBlock]:
@@ -208,6 +219,7 @@ class _Heard:
         self._on_delta = on_delta
         self._parser = ChannelParser()
         self._decisions: dict[int, DecisionStream] = {}
+        self._files: dict[int, str] = {}
         self._pieces: list[str] = []
         self.thinking: list[str] = []
 
@@ -227,12 +239,25 @@ class _Heard:
 
     def _show(self, delta: Delta) -> None:
         if delta.channel == DECISION:
-            stream = self._decisions.setdefault(delta.index, DecisionStream())
+            stream = self._decisions.get(delta.index)
+            if stream is None:
+                stream = self._decisions[delta.index] = DecisionStream((*SHOWN_FIELDS, FILE_FIELD))
             for event in stream.feed(delta.text):
                 if isinstance(event, FieldDelta):
-                    self._on_delta(LiveDelta(SHOWN_FIELDS[event.path], delta.index, event.text))
+                    self._show_field(delta.index, event)
         elif delta.channel in ("thinking", "code"):
             self._on_delta(LiveDelta(delta.channel, delta.index, delta.text))
+
+    def _show_field(self, index: int, field: FieldDelta) -> None:
+        if field.path == FILE_FIELD:
+            known = self._files.get(index, "")
+            # A longer one is no path, and would be copied at each of its pieces.
+            if len(known) <= MAX_PATH_CHARS:
+                self._files[index] = known + field.text
+        else:
+            channel = SHOWN_FIELDS[field.path]
+            file = self._files.get(index, "") if channel == "canvas" else ""
+            self._on_delta(LiveDelta(channel, index, field.text, file))
 
 
 def _answer(outcome: ModelAnswered, reply: Reply, thought: str) -> list[AnyBlock]:

@@ -1,10 +1,43 @@
-"""Sources of attachments: what a user attaches is in the pool before the first round, so that it can be cited."""
+"""Attachments as blocks: what each is, its text, and the sources that it becomes, so that it can be cited."""
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 
-from timeloom.core.blocks import Attachment, AttachmentMeta, SourcesAdded
+import msgspec
+
+from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, SourcesAdded
+from timeloom.core.paths import FileForm, physical
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.sources.rows import MAX_TEXT_CHARS, eligible
+from timeloom.core.view.turn_index import hint
+
+
+class TextFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A text file that somebody attaches to what they say; its name is harmless."""
+
+    name: str
+    mime: str
+    text: str
+
+
+AttachmentBlock = AttachmentMeta | Attachment | SourcesAdded
+
+
+def attach(files: Sequence[TextFile], path: Callable[[str], FileForm], pool: SourcesPool) -> list[AttachmentBlock]:
+    """The blocks that bring the files into a turn, each at the path of its name; no two have the same."""
+    blocks: list[AttachmentMeta | Attachment] = []
+    taken: set[str] = set()
+    for file in files:
+        form = path(_free_name(file.name, taken))
+        digest = Digest(
+            artifact_path=str(form),
+            physical_path=str(physical(form)),
+            mime=file.mime,
+            size_bytes=len(file.text.encode("utf-8", "surrogatepass")),
+        )
+        blocks.append(AttachmentMeta(digest=digest, summary=_summary(file.text)))
+        blocks.append(Attachment(artifact_path=str(form), mime=file.mime, text=file.text))
+    return [*blocks, *attached_sources(blocks, pool)]
 
 
 def attached_sources(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:
@@ -33,3 +66,24 @@ def _source(meta: AttachmentMeta, texts: dict[str, str]) -> NewSource:
         artifact_path=digest.artifact_path,
         physical_path=digest.physical_path,
     )
+
+
+def _summary(text: str) -> str:
+    lines = text.count("\n") + (not text.endswith("\n") and bool(text))
+    return f"{lines} line{'' if lines == 1 else 's'}, beginning: {hint(text)}" if text.strip() else "empty"
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name, or one like it that no other file has, on no file system."""
+    stem, dot, end = name.rpartition(".")
+    stem, dot, end = (stem, dot, end) if stem else (name, "", "")
+    free, n = name, 1
+    while _folded(free) in taken:
+        n += 1
+        free = f"{stem}-{n}{dot}{end}"
+    taken.add(_folded(free))
+    return free
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()

@@ -104,8 +104,8 @@ class CacheLedger:
             rates=recorded.rates,
         )
         laid = prompt.laid(cache_points(self._views, recorded.settings).seqs)
-        ends = placed(self._cached, asked, laid.ends, prompt.end_at)
-        return planned(self._cached, asked, ends, prompt.end_at)
+        at = placed(self._cached, asked, laid.ends, prompt.end_at)
+        return planned(self._cached, asked, at, prompt.end_at)
 
     def _is_alive(self, model: str, cache: CacheForecast) -> bool:
         """Whether the longest prefix that the call before left must still be there."""

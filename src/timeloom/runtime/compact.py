@@ -6,22 +6,21 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import AnyBlock, ModelCalled, PlansCompacted, RangeSummary
+from timeloom.core.blocks import AnyBlock, PlansCompacted, RangeSummary
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.compaction import FIRST_SEQ, CompactSettings
-from timeloom.core.policy.gates import ModelStep, Ruling
+from timeloom.core.policy.gates import Ruling
 from timeloom.core.render.cards import CardLimits, turn_card
-from timeloom.core.render.summary import clean_prose, prose_of, recap, request_text, summary_text
+from timeloom.core.render.summary import clean_prose, longest_card, prose_of, recap, request_text, summary_text
 from timeloom.core.tokens import estimate
 from timeloom.core.view.plans import skeletons
-from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextSegment
-from timeloom.runtime.costs import is_priced, model_cost, model_most, with_guess
+from timeloom.ports.model import Finished, Model
 from timeloom.runtime.covered import read_runs
-from timeloom.runtime.govern import Admission, Governor
-from timeloom.runtime.hear_reply import Ending, hear_reply, outcome_of, unless
+from timeloom.runtime.govern import Governor
+from timeloom.runtime.hear_reply import Ending
 from timeloom.runtime.load_texts import load_texts
-from timeloom.runtime.prompting import request_sha256
 from timeloom.runtime.session import Session
+from timeloom.runtime.side_call import SideCall, SideReply, side_call
 from timeloom.runtime.survivors import survivors
 
 MAX_INPUT_TOKENS: Final = 40_000
@@ -35,6 +34,15 @@ DEADLINE_S: Final = 120.0
 
 LIMITS: Final = CardLimits(text_chars=2_000, rows=200)
 """How much of each turn a summariser is shown."""
+
+CHANGED_COURSE: Final = "the user changed course"
+
+
+class Former(msgspec.Struct, frozen=True):
+    """The prose of the summary before, and the last entry that it stands for; nothing where it was erased."""
+
+    text: str = ""
+    last_seq: int = 0
 
 
 class Prose(msgspec.Struct, frozen=True):
@@ -66,8 +74,9 @@ class Compactor:
         former = await self._former()
         kept = await survivors(session, cut, tokens, self.text_chars)
         prose = Prose(why_not=by_hand) if by_hand else await self._prose(cut, former, interrupt)
-        fresh = [turn for turn in kept.turns if self._is_fresh(turn.turn_id)]
-        text = prose.text or recap(former, fresh, min(self.settings.prose_tokens, tokens // 3))
+        turns = session.views.turns.turns
+        fresh = [row for row in kept.turns if turns[row.turn_id].spans[0][1] > former.last_seq]
+        text = prose.text or recap(former.text, fresh, min(self.settings.prose_tokens, tokens // 3))
         kept = msgspec.structs.replace(kept, by_hand=prose.why_not)
         summary = RangeSummary(
             covered_turn_ids=self._covered(cut),
@@ -80,109 +89,59 @@ class Compactor:
         plans = [PlansCompacted(plans=tuple(open_plans))] if open_plans else []
         await session.append([*prose.blocks, *plans, summary], turn)
 
-    def _is_fresh(self, turn: TurnId) -> bool:
-        """Whether no summary stands for that turn yet."""
-        views = self.session.views
-        return views.turns.turns[turn].spans[0][1] > views.forgetting.summed_seq
-
     def _covered(self, cut: int) -> tuple[TurnId, ...]:
         turns = self.session.views.turns.turns.items()
         return tuple(turn_id for turn_id, turn in turns if turn.spans[0][1] <= cut)
 
-    async def _former(self) -> str:
-        """The prose of the summary that the new one takes in."""
-        seq = self.session.views.forgetting.summary_seq
+    async def _former(self) -> Former:
+        """The summary that the new one takes in; one that was erased is made anew from the turns themselves."""
+        forgetting = self.session.views.forgetting
+        seq = forgetting.summary_seq
         for entry in await self.session.entries([seq] if seq else []):
-            if isinstance(entry.block, RangeSummary):
-                return prose_of(await self.session.text(entry.block.text))
-        return ""
+            if isinstance(entry.block, RangeSummary) and not entry.block.erased:
+                return Former(prose_of(await self.session.text(entry.block.text)), forgetting.summed_seq)
+        return Former()
 
-    async def _prose(self, cut: int, former: str, interrupt: asyncio.Event) -> Prose:
+    async def _prose(self, cut: int, former: Former, interrupt: asyncio.Event) -> Prose:
         if self.model is None:
             return Prose(why_not="no model is set for it")
-        model, session = self.model, self.session
-        system = load_texts()["compaction"]
-        room = min(MAX_INPUT_TOKENS, model.window_tokens // 2) - estimate(system)
-        tail = request_text(former, await self._cards(cut), self.settings.prose_tokens, room)
-        call = ModelCalled(
-            round=max(1, session.views.progress.round),
-            model=model.name,
-            request_sha256=request_sha256(system, "", tail),
+        turn, system = self.session.views.progress.turn_id, load_texts()["compaction"]
+        room = min(MAX_INPUT_TOKENS, self.model.window_tokens // 2) - estimate(system)
+        cards = await self._cards(former.last_seq, cut, room)
+        asked = SideCall(
             purpose="compaction",
+            what="summary",
+            turn=turn,
+            key=f"compaction/{turn}/{cut}",
             system=system,
-            tail=tail,
-            estimated_tokens=estimate(system) + estimate(tail),
-        )
-        request = ModelRequest(
-            system=system,
-            segments=(TextSegment(tail),),
-            purpose="compaction",
+            tail=request_text(former.text, cards, self.settings.prose_tokens, room),
             max_output_tokens=self.settings.prose_tokens * 2,
-            system_cache_point=False,
-            number=session.views.spend.outcomes.get("compaction", 0),
-            opening=session.opening,
+            max_reply_chars=MAX_REPLY_CHARS,
+            deadline_s=self.deadline_s,
+            given_up=CHANGED_COURSE,
         )
-        admission = await self._admission(model, call, cut, interrupt)
-        if admission.ruling.verdict != "allow":
-            # Nobody is asked about a summary: there is one without the model.
-            return Prose(why_not=admission.ruling.text)
-        async with self.governor.charging(admission) as bill:
-            await session.append([call], session.views.progress.turn_id)
-            heard = _Heard()
-            ending = await self._heard(model, request, heard, interrupt)
-            outcome = with_guess(outcome_of(call, heard.text, ending), call, model)
-            bill.cost = model_cost(outcome.usage, rounds=0)
-        prose = clean_prose(heard.text) if isinstance(ending, Finished) else ""
-        return Prose(prose, "" if prose else _why_not(ending), (outcome,))
+        match await side_call(self.session, self.governor, self.model, asked, interrupt):
+            case Ruling(text=why_not):
+                return Prose(why_not=why_not)
+            case SideReply(text=text, ending=ending, outcome=outcome):
+                prose = clean_prose(text) if isinstance(ending, Finished) else ""
+                return Prose(prose, "" if prose else _why_not(ending), (outcome,))
 
-    async def _cards(self, cut: int) -> list[str]:
-        """What happened in each turn up to the cut that no summary stands for yet, oldest first."""
-        views = self.session.views
-        done = views.forgetting.summed_seq
+    async def _cards(self, done: int, cut: int, tokens: int) -> list[str]:
+        """What happened in each turn between these entries, oldest first; no more of them than so many tokens take."""
         cards: list[str] = []
-        for turn_id, turn in reversed(views.turns.turns.items()):
+        most = longest_card(tokens)
+        for turn_id, turn in reversed(self.session.views.turns.turns.items()):
             runs = [
                 (max(first, done + 1), min(last, cut)) for first, last in turn.spans if last > done and first <= cut
             ]
-            if turn.spans[0][1] <= done:
+            if turn.spans[0][1] <= done or tokens < 0:
                 break
             if runs:
                 entries, known = await read_runs(self.session, runs)
                 cards.append(turn_card(turn_id, turn.n, entries, known, LIMITS))
+                tokens -= min(estimate(cards[-1]), most)
         return cards[::-1]
-
-    async def _admission(self, model: Model, call: ModelCalled, cut: int, interrupt: asyncio.Event) -> Admission:
-        step = ModelStep(
-            model=model.name, round=call.round, prompt_tokens=call.estimated_tokens, priced=is_priced(model)
-        )
-        most = model_most(model, call.estimated_tokens, self.settings.prose_tokens * 2, rounds=0)
-        key = f"compaction/{self.session.views.progress.turn_id}/{cut}"
-        try:
-            async with asyncio.timeout(self.deadline_s):
-                admission = await unless(interrupt, self.governor.admit(step, key, most))
-        except TimeoutError:
-            return Admission(Ruling("refuse", "others were using up a budget", policy="compaction"))
-        return admission or Admission(Ruling("refuse", "the user changed course", policy="compaction"))
-
-    async def _heard(self, model: Model, request: ModelRequest, heard: "_Heard", interrupt: asyncio.Event) -> Ending:
-        try:
-            async with asyncio.timeout(self.deadline_s):
-                return await hear_reply(model, request, heard, interrupt)
-        except TimeoutError:
-            return ModelError("timeout", f"there was no summary within {self.deadline_s:g} s")
-
-
-class _Heard:
-    """The beginning of a reply."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def take(self, text: str) -> None:
-        self.text += text[: MAX_REPLY_CHARS - len(self.text)]
-
-    def think(self, text: str) -> None:
-        pass
 
 
 def _why_not(ending: Ending) -> str:
@@ -190,6 +149,6 @@ def _why_not(ending: Ending) -> str:
         case Finished():
             return "its model wrote nothing"
         case None:
-            return "the user changed course"
+            return CHANGED_COURSE
         case error:
             return f"its model failed: {error}"

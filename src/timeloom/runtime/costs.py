@@ -8,7 +8,7 @@ from timeloom.core.blocks import ModelAnswered, ModelCalled, Usage
 from timeloom.core.ids import CallId, TurnId
 from timeloom.core.tokens import estimate
 from timeloom.ports.ledger import Amounts, Most
-from timeloom.ports.model import Model, Priced
+from timeloom.ports.model import Model, as_priced
 
 MODEL_WALL_MS: Final = 600_000
 """How long a model call is taken to last at most, where time is a budget that conversations share."""
@@ -26,20 +26,22 @@ def tool_key(turn: TurnId, call_id: CallId) -> str:
 
 def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds: int) -> Most:
     """The most that a model call may cost."""
+    priced = as_priced(model)
     dearest = Usage(
         cache_write_tokens=prompt_tokens, cache_write_1h_tokens=prompt_tokens, output_tokens=max_output_tokens
     )
     return Most(
         rounds=rounds,
         tokens=prompt_tokens + max_output_tokens,
-        cost_nano_usd=model.price_nano_usd(dearest) if isinstance(model, Priced) else None,
+        cost_nano_usd=priced.price_nano_usd(dearest) if priced else None,
         wall_ms=MODEL_WALL_MS,
     )
 
 
 def is_priced(model: Model) -> bool:
     """Whether it is known what a call costs; a model that has no price at all, such as our own, costs nothing."""
-    return not isinstance(model, Priced) or model.price_nano_usd(Usage(input_tokens=1)) is not None
+    priced = as_priced(model)
+    return priced is None or priced.price_nano_usd(Usage(input_tokens=1)) is not None
 
 
 def with_guess(outcome: ModelAnswered, call: ModelCalled, model: Model) -> ModelAnswered:
@@ -48,7 +50,8 @@ def with_guess(outcome: ModelAnswered, call: ModelCalled, model: Model) -> Model
         return outcome
     written = outcome.text if isinstance(outcome.text, str) else ""
     guess = Usage(input_tokens=call.estimated_tokens, output_tokens=estimate(written))
-    price = model.price_nano_usd(guess) if isinstance(model, Priced) else 0
+    priced = as_priced(model)
+    price = priced.price_nano_usd(guess) if priced else 0
     return replace(outcome, usage=replace(guess, cost_nano_usd=price or 0), priced=price is not None)
 
 

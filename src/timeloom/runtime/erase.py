@@ -1,7 +1,7 @@
 """Erasing: what somebody has a right to have forgotten is removed for good, with all that was made from it."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,20 +9,22 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import ConversationStarted, Erased, Followup, Steer, UserPrompt
+from timeloom.core.blocks import Erased, Followup, Steer, UserPrompt
 from timeloom.core.blocks.erasing import erased
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.paths import EntriesPath, LogicalPath, SourcesPath, TurnIndexesPath, TurnIndexPath, parse
 from timeloom.core.policy.erasing import Targets, Why, erased_entry, spread
+from timeloom.core.policy.written import with_written
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.leases import Lease
-from timeloom.ports.reader import ConversationInfo, ConversationQuery
 from timeloom.ports.store import Store
 from timeloom.runtime.erase_files import FilesToErase, all_files, erase_files, find_files
-from timeloom.runtime.quotes import find_quotes, is_content, texts_of, words_of
+from timeloom.runtime.file_traces import find_traces
+from timeloom.runtime.quotes import Quotes, find_quotes, is_content, texts_of, words_of
+from timeloom.runtime.sharing import sharing
 
 HOLDER: Final = "timeloom erase"
 """Who holds a conversation while it is erased."""
@@ -51,7 +53,7 @@ class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """Files of the workspace."""
     copies: tuple[ConversationId, ...] = ()
-    """Conversations that have a copy, because they were forked from this one or this one from them; they stay."""
+    """Conversations that have a copy, because they were forked from this one, or it from them; they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,10 @@ class ErasurePlan:
     tail: int
     typed: tuple[str, ...]
     """What users wrote of it, for whoever keeps that elsewhere."""
+
+
+Elsewhere = Callable[[ErasurePlan], None]
+"""Removes what somebody keeps of it outside of the store and the workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +100,12 @@ async def plan_erasure(store: Store, asked: Asked, workspaces: Path) -> ErasureP
     else:
         rest = [entry for entry in entries if entry.seq not in targets.seqs]
         found = await find_quotes(store, info.tenant, rest, words, views.artifacts)
+        found = await _with_traces(store, info.tenant, entries, named, found, quotes=asked.quotes)
         taken = spread(entries, targets, found.copies | found.others if asked.quotes else found.copies)
         others = found.others - taken.keys()
     _need_ended(entries, taken, views)
-    every = frozenset(taken)
-    after = [erased_entry(entries[seq - 1], targets, every) for seq in taken]
+    every = sorted(taken)
+    after = [erased_entry(entries[seq - 1], targets, every) for seq in every]
     changed = tuple(entry for entry in after if entry != entries[entry.seq - 1])
     contents = [entries[seq - 1].path for seq in taken if is_content(entries[seq - 1])]
     folder = workspaces / asked.conversation
@@ -110,21 +117,24 @@ async def plan_erasure(store: Store, asked: Asked, workspaces: Path) -> ErasureP
         before=sum(entry.block.erased for entry in named),
         quotes=tuple(_placed(entries[seq - 1], "quotes it") for seq in sorted(others)),
         files=files.names,
-        copies=await _copies(store, info, entries[0], min(taken, default=0)),
+        copies=await sharing(store, info, min(taken)) if taken else (),
     )
     typed = [entries[entry.seq - 1] for entry in changed if isinstance(entry.block, UserPrompt | Followup | Steer)]
     return ErasurePlan(report, changed, files, len(entries), await texts_of(store, info.tenant, typed))
 
 
-async def erase(store: Store, asked: Asked, workspaces: Path, by: str, clock: Clock) -> ErasureReport:
+async def erase(
+    store: Store, asked: Asked, workspaces: Path, by: str, clock: Clock, elsewhere: Elsewhere = lambda _: None
+) -> ErasureReport:
     """Erases what was asked for and says what that was; raises `HeldError` where somebody has the conversation open.
 
     It may be asked again at any time, also after a crash in the middle of it: what is left is done then. Files go
-    first, because what they hold is found by what the log still says.
+    first, and what is kept `elsewhere`, because what they hold is found by what the log still says.
     """
     lease = await store.acquire(asked.conversation, HOLDER)
     try:
         plan = await plan_erasure(store, asked, workspaces)
+        await asyncio.to_thread(elsewhere, plan)
         await _carry_out(store, plan, by, clock, lease)
     finally:
         await store.release(lease)
@@ -154,6 +164,20 @@ async def _load(store: Store, conversation: ConversationId) -> list[Entry]:
     return entries
 
 
+async def _with_traces(
+    store: Store, tenant: str, entries: Sequence[Entry], named: Sequence[Entry], found: Quotes, *, quotes: bool
+) -> Quotes:
+    """With what searches show of the files that are named, and with what they were copied to in other turns."""
+    files = {entry.path for entry in named if is_content(entry)}
+    if not files:
+        return found
+    traces = await find_traces(store, tenant, entries)
+    copied = traces.copies_of(files) - files
+    others = {entry.seq for entry in entries if is_content(entry) and entry.path in copied and not entry.block.erased}
+    shown = traces.showing(files | copied if quotes else files)
+    return Quotes(found.copies | shown, (found.others | others) - found.copies - shown)
+
+
 def _targets(asked: Asked, entries: Sequence[Entry], views: Views) -> Targets:
     if asked.all:
         return Targets(frozenset(entry.seq for entry in entries))
@@ -170,7 +194,7 @@ def _targets(asked: Asked, entries: Sequence[Entry], views: Views) -> Targets:
                 seqs |= found
         if not found:
             raise CodedError("path_not_found", f"nothing in conversation {asked.conversation} has the path {path}")
-    return Targets(frozenset(seqs), frozenset(sids))
+    return Targets(with_written(entries, frozenset(seqs)), frozenset(sids))
 
 
 def _at(path: LogicalPath, views: Views) -> Iterable[int]:
@@ -198,31 +222,6 @@ def _need_ended(entries: Sequence[Entry], taken: Iterable[int], views: Views) ->
         raise CodedError(
             "turn_open", "the turn is still open; end it (`/stop` in `timeloom chat`), then what it holds can be erased"
         )
-
-
-async def _copies(store: Store, info: ConversationInfo, header: Entry, first_seq: int) -> tuple[ConversationId, ...]:
-    """The conversations that share entries with this one, from the first that is erased on."""
-    found: list[ConversationId] = []
-    if (seq := _forked_at(header, None)) and first_seq <= seq and info.parent:
-        found.append(info.parent)
-    cursor = ""
-    while True:
-        page = await store.conversations(ConversationQuery(tenant=info.tenant, cursor=cursor, limit=PAGE))
-        for other in page.conversations:
-            if other.parent == info.id:
-                (first,) = await store.load(other.id, limit=1)
-                if first_seq <= _forked_at(first, info.id):
-                    found.append(other.id)
-        cursor = page.cursor
-        if not cursor:
-            return tuple(found)
-
-
-def _forked_at(header: Entry, source: ConversationId | None) -> int:
-    """Up to which entry the conversation was copied; 0 where it was not."""
-    block = header.block
-    point = block.forked_from if isinstance(block, ConversationStarted) else None
-    return point.seq if point and source in (None, point.conversation_id) else 0
 
 
 def _placed(entry: Entry, why: Why) -> Place:

@@ -10,7 +10,6 @@ from timeloom.core.blocks.payloads import put_back, references
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
-from timeloom.core.view.views import Views
 from timeloom.ports.store import Store
 from timeloom.runtime.load_views import load_views
 from timeloom.wire import timeline_json
@@ -27,7 +26,7 @@ async def export_timeline(store: Store, conversation: ConversationId) -> AsyncIt
     views = await load_views(store, conversation)
     yield timeline_json.timeline_head(conversation, views)
     between = b""
-    async for entry in _entries(store, conversation, views):
+    async for entry in entries_until(store, conversation, views.tail):
         whole = replace(entry, block=await with_payloads(store, tenant, entry.block))
         yield between + timeline_json.timeline_block(whole, views)
         between = b","
@@ -54,9 +53,10 @@ async def with_payloads(store: Store, tenant: str, value: _S) -> _S:
     return put_back(value, payloads.__getitem__)
 
 
-async def _entries(store: Store, conversation: ConversationId, views: Views) -> AsyncIterator[Entry]:
+async def entries_until(store: Store, conversation: ConversationId, tail: int) -> AsyncIterator[Entry]:
+    """The entries of the conversation up to that one, read page by page."""
     seq = 0
-    while seq < views.tail and (page := await store.load(conversation, after=seq, limit=min(PAGE, views.tail - seq))):
+    while seq < tail and (page := await store.load(conversation, after=seq, limit=min(PAGE, tail - seq))):
         for entry in page:
             yield entry
         seq = page[-1].seq

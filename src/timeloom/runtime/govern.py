@@ -64,6 +64,11 @@ class Governor:
     budgets: Budgets = NO_BUDGETS
     _settled: bool = field(default=False)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other conversations spend from the same budgets, so that admitting a step may take its time."""
+        return bool(self._shared())
+
     async def admit(self, step: Step, key: str, most: Most, *, begun: bool = False) -> Admission:
         """Asks the policies, then the budgets.
 

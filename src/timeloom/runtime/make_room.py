@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.blocks import Cut, ExternalEvent, Followup, Pruned, Steer, UserPrompt
-from timeloom.core.paths import TurnIndexesPath
+from timeloom.core.paths import EntriesPath, TurnIndexesPath
 from timeloom.core.policy.compaction import (
     CompactSettings,
     Size,
@@ -21,9 +21,10 @@ from timeloom.core.policy.compaction import (
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.render.cards import shortened
 from timeloom.core.render.prompt import PromptView
-from timeloom.core.render.summary import within
+from timeloom.core.render.summary import MAX_OUTSIDE, indexes_of, within
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate
+from timeloom.core.view.views import Views
 from timeloom.ports.model import Model
 from timeloom.runtime.compact import Compactor
 from timeloom.runtime.covered import known_of
@@ -87,6 +88,10 @@ class Room:
     async def _compact(self, step: AskModel, size: Size, most: int, interrupt: asyncio.Event) -> str:
         before = self._reported(size.total)
         self._tell(Compaction("started", before))
+        if size.fixed + size.reply > size.window:
+            # What no forgetting makes smaller is too much by itself: to forget the rest would be in vain.
+            self._tell(Compaction("skipped", before, before))
+            return self._why_not(size)
         first = size
         async for _ in self._stages(size, most, interrupt):
             size = await self._exact(step)
@@ -156,7 +161,7 @@ class Room:
         turn = views.turns.turns[views.progress.turn_id]
         prompts = await self.session.entries(views.paths.find(f"ar:{views.progress.turn_id}.user.prompt")[:1])
         known = await known_of(self.session, prompts)
-        head = f'[PRUNED TURN {turn.n}] all of it: react.read(["{TurnIndexesPath.of([turn.n])}"])'
+        head = _wiped(views, turn.n)
         words = [shortened(entry, 4 * tokens, known.payloads) for entry in prompts]
         text = "\n".join([head, *(within(one, max(0, tokens - estimate(head))) for one in words)])
         cut = Cut(views.forgetting.summed_seq + 1, views.tail, text)
@@ -193,3 +198,16 @@ class Room:
 
 def _is_users(entry: Entry) -> bool:
     return isinstance(entry.block, UserPrompt | Followup | Steer | ExternalEvent)
+
+
+def _wiped(views: Views, n: int) -> str:
+    """The head of the card of that turn, which also names all that no summary stands for and nothing else leads to."""
+    done = views.forgetting.summed_seq
+    first = next(turn.n for turn in views.turns.turns.values() if turn.spans[-1][1] > done)
+    outside = [seq for seq in views.forgetting.outside if seq > done][-MAX_OUTSIDE:]
+    lines = [f'[PRUNED TURN {n}] all of it: react.read(["{TurnIndexesPath.of([n])}"])']
+    if first < n:
+        lines.append(f"What came before, an index for each turn: {indexes_of(first, n - 1)}")
+    if outside:
+        lines.append(f"Of no turn: {EntriesPath.of(outside)}")
+    return "\n".join(lines)

@@ -122,7 +122,7 @@ class ConversationPrompter:
         laid = view.laid(points)
         self._sent.take(laid)
         seq, asked = views.tail, self._asked(step)
-        ends = placed(views.cached, asked, laid.ends, view.end_at)
+        at = placed(views.cached, asked, laid.ends, view.end_at)
         sources, sources_tokens = self._sources_section()
         known_tokens = view.tokens + self._system_tokens + sources_tokens
         this = Round(
@@ -132,14 +132,14 @@ class ConversationPrompter:
             budgets=budgets,
             prompt_tokens=views.reported.tokens(settings.model, known_tokens),
             window_tokens=settings.window_tokens,
-            cache=cache_line(views.reported.last, len(ends)),
+            cache=cache_line(views.reported.last, len(at.ends)),
         )
         turn, announced = current_turn(views), announce(this, views)
         tail = joined(turn, sources, announced)
         self._tail_tokens = estimate(turn) + estimate(announced)
         estimated_tokens = known_tokens + self._tail_tokens
         whole = msgspec.structs.replace(asked, total_tokens=estimated_tokens)
-        plan = planned(views.cached, whole, ends, view.end_at)
+        plan = planned(views.cached, whole, at, view.end_at)
         request = ModelRequest(
             system=self._system,
             segments=await self._sent.segments(plan.points, tail),

@@ -111,6 +111,8 @@ class RecordedTools(ToolRegistry):
     any more still has its recorded results.
     """
 
+    one_at_a_time = True
+
     def __init__(self, tools: ToolRegistry, recording: Recording, *, live: bool) -> None:
         super().__init__(tools)
         self._recording = recording

@@ -138,6 +138,8 @@ class _Making:
                 self._tell("tool_result_error", f"the tool gave a {block.type_name}, which it cannot; it was left out")
             elif isinstance(block, Note):
                 kept.append(replace(block, tool_call_id=self._place.tool_call_id))
+            elif isinstance(block, Feedback):
+                kept.append(self._machines(block))
             else:
                 kept.append(block)
         return kept
@@ -192,6 +194,11 @@ class _Making:
                 digest=None if artifact.content_only else digest,
                 shown=shown,
             )
+
+    def _machines(self, block: Feedback) -> Feedback:
+        """The feedback as a machine's: no tool speaks for a person."""
+        author = self._place.spec.tool_id if block.author == "user" else _word(block.author)
+        return replace(block, origin="machine", text=_cut(block.text), author=author)
 
     def _tell(self, code: str, text: str) -> None:
         code, text = _word(code) or "tool_call_error", _cut(text) or CODES.get(code, "no reason was given")

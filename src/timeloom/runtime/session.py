@@ -114,8 +114,13 @@ class Session:
 
     async def close(self) -> None:
         """Lets go of the conversation after what is being appended; a second close does nothing."""
-        with contextlib.suppress(LeaseLostError):
-            await self.flush()
+        try:
+            with contextlib.suppress(LeaseLostError):
+                await self.flush()
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
         async with self._lock:
             lease, self._lease = self._lease, None
             self._over = self._over or LeaseLostError(self.conversation, "its session was closed")
@@ -186,7 +191,7 @@ class Session:
             if not drafts:
                 return ()
             try:
-                stored, cancelled = await _to_its_end(
+                stored, cancelled = await to_its_end(
                     self._store.append(self.conversation, self.views.tail - noted, drafts, self._lease)
                 )
             except LeaseLostError as error:
@@ -275,7 +280,7 @@ def _is_small(block: AnyBlock) -> bool:
     return not payloads and not references(stored)
 
 
-async def _to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:
+async def to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:
     """What the work comes to, and whether whoever waits for it was cancelled meanwhile."""
     running, cancelled = asyncio.create_task(work), False
     while not running.done():

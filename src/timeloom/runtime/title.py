@@ -6,20 +6,17 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Final
 
-from timeloom.core.blocks import AnyBlock, Completion, Gate, ModelCalled, Titled
+from timeloom.core.blocks import AnyBlock, Completion, Gate, Titled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
-from timeloom.core.policy.gates import ModelStep, Ruling
+from timeloom.core.policy.gates import Ruling
 from timeloom.core.policy.titling import first_turn, wants_title
 from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, first_words, title_tail
-from timeloom.core.tokens import estimate
-from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, TextSegment
-from timeloom.runtime.costs import is_priced, model_cost, model_most, with_guess
-from timeloom.runtime.govern import Admission, Governor
-from timeloom.runtime.hear_reply import Ending, hear_reply, outcome_of, unless
+from timeloom.ports.model import Finished, Model
+from timeloom.runtime.govern import Governor
 from timeloom.runtime.load_texts import load_texts
-from timeloom.runtime.prompting import request_sha256
 from timeloom.runtime.session import Session
+from timeloom.runtime.side_call import SideCall, SideReply, side_call
 
 MAX_OUTPUT_TOKENS: Final = 64
 """Most tokens of a reply; a title has about ten."""
@@ -92,59 +89,24 @@ class Titling:
             await self._ask(self._model, turn, title_tail(message, answer), fallback)
 
     async def _ask(self, model: Model, turn: TurnId, tail: str, fallback: str) -> None:
-        session, system = self._session, load_texts()["title"]
-        call = ModelCalled(
-            # The call belongs to no round; it follows the last.
-            round=max(1, session.views.progress.round),
-            model=model.name,
-            request_sha256=request_sha256(system, "", tail),
+        asked = SideCall(
             purpose="title",
-            system=system,
+            what="title",
+            turn=turn,
+            key=f"title/{turn}",
+            system=load_texts()["title"],
             tail=tail,
-            estimated_tokens=estimate(system) + estimate(tail),
-        )
-        request = ModelRequest(
-            system=system,
-            segments=(TextSegment(tail),),
-            purpose="title",
             max_output_tokens=MAX_OUTPUT_TOKENS,
-            system_cache_point=False,
-            number=session.views.spend.outcomes.get("title", 0),
-            opening=session.opening,
+            max_reply_chars=MAX_REPLY_CHARS,
+            deadline_s=self._deadline_s,
+            given_up="the next turn began",
         )
-        admission = await self._admission(model, call, turn)
-        if admission.ruling.verdict != "allow":
-            # Nobody is asked about a title: there is one without the model.
-            gate = Gate(policy=admission.ruling.policy, verdict="refuse", text=admission.ruling.text)
-            await self._append([gate], fallback, turn)
-            return
-        async with self._governor.charging(admission) as bill:
-            await session.append([call], turn)
-            heard = _Heard()
-            ending = await self._heard(model, request, heard)
-            outcome = with_guess(outcome_of(call, heard.text, ending), call, model)
-            bill.cost = model_cost(outcome.usage, rounds=0)
-            title = clean_title(heard.text) if isinstance(ending, Finished) else ""
-            await self._append([outcome], title or fallback, turn)
-
-    async def _admission(self, model: Model, call: ModelCalled, turn: TurnId) -> Admission:
-        step = ModelStep(
-            model=model.name, round=call.round, prompt_tokens=call.estimated_tokens, priced=is_priced(model)
-        )
-        most = model_most(model, call.estimated_tokens, MAX_OUTPUT_TOKENS, rounds=0)
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                admission = await unless(self._interrupt, self._governor.admit(step, f"title/{turn}", most))
-        except TimeoutError:
-            return Admission(Ruling("refuse", "others were using up a budget", policy="title"))
-        return admission or Admission(Ruling("refuse", "the next turn began", policy="title"))
-
-    async def _heard(self, model: Model, request: ModelRequest, heard: "_Heard") -> Ending:
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                return await hear_reply(model, request, heard, self._interrupt)
-        except TimeoutError:
-            return ModelError("timeout", f"there was no title within {self._deadline_s:g} s")
+        match await side_call(self._session, self._governor, model, asked, self._interrupt):
+            case Ruling(policy=policy, text=text):
+                await self._append([Gate(policy=policy, verdict="refuse", text=text)], fallback, turn)
+            case SideReply(text=text, ending=ending, outcome=outcome):
+                title = clean_title(text) if isinstance(ending, Finished) else ""
+                await self._append([outcome], title or fallback, turn)
 
     async def _append(self, blocks: list[AnyBlock], title: str, turn: TurnId) -> None:
         # Somebody may have given one meanwhile.
@@ -163,19 +125,6 @@ class Titling:
                 with suppress(CodedError):
                     return await session.text(entry.block.text)
         return ""
-
-
-class _Heard:
-    """The beginning of a reply; a model that does not stop fills no memory."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def take(self, text: str) -> None:
-        self.text += text[: MAX_REPLY_CHARS - len(self.text)]
-
-    def think(self, text: str) -> None:
-        pass
 
 
 async def _quietly(work: Coroutine[object, object, None]) -> None:

@@ -12,7 +12,6 @@ from timeloom.core.blocks import (
     Completion,
     ConversationStarted,
     Followup,
-    ModelCalled,
     Steer,
     Titled,
     TurnEnded,
@@ -20,7 +19,7 @@ from timeloom.core.blocks import (
     UserPrompt,
     WorkingSummary,
 )
-from timeloom.core.blocks.payloads import INLINE_BYTES, references, take_out
+from timeloom.core.blocks.payloads import INLINE_BYTES, REPEATED_BYTES, references, take_out
 from timeloom.core.ids import ConversationId, IdError, TurnId, conversation_id
 from timeloom.core.payload import BlobRef, most_bytes
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
@@ -92,7 +91,7 @@ def make_batch(
         if not light:
             stored, taken = _taken_out(draft)
             payloads.update(taken)
-        if not light or isinstance(draft.block, ModelCalled):
+        if not light or draft.block.repeated:
             refs.update(dict.fromkeys(references(stored)))
         if isinstance(draft.block, Titled):
             title = (seq, draft.block.text[:SEARCHED_CHARS])
@@ -171,13 +170,13 @@ def _said(block: AnyBlock, read_text: ReadText | None) -> str:
 
 
 def _is_light(block: AnyBlock) -> bool:
-    # Most model calls refer to a system text that an earlier one has stored.
-    may_refer = isinstance(block, ModelCalled)
     for name in block.__struct_fields__:
         value: object = getattr(block, name)
-        if may_refer and isinstance(value, BlobRef):
-            continue
-        if not _is_small(value) or _holds_structs(value):
+        if name in block.repeated:
+            # Most refer to what an earlier one has stored.
+            if isinstance(value, str) and most_bytes(value) > REPEATED_BYTES:
+                return False
+        elif not _is_small(value) or _holds_structs(value):
             return False
     return True
 

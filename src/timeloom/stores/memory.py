@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -14,6 +14,7 @@ from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock, SystemClock, timestamp
+from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.leases import HOLDER_CHARS, HeldError, Lease, LeaseLostError
 from timeloom.ports.ledger import Ledger
@@ -22,8 +23,10 @@ from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant, open_turn_after
 from timeloom.stores.erasure import Erasure, check_places, make_erasure, unreferred
 from timeloom.stores.followers import Followers
+from timeloom.stores.judging import Judgement, judgements, note_judgement
 from timeloom.stores.ledger import StoreLedger
 from timeloom.stores.memory_books import MemoryBooks
+from timeloom.stores.memory_judging import judged_page
 from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor, storable
 from timeloom.wire.record import decode_record
 
@@ -36,6 +39,7 @@ class _Conversation:
     info: ConversationInfo
     records: list[bytes] = field(default_factory=list[bytes])
     said: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    judged: dict[int, Judgement] = field(default_factory=dict[int, Judgement])
     title_seq: int = 0
     snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
     epoch: int = 0
@@ -180,6 +184,15 @@ class MemoryStore:
             found = [info for info in found if _order(info) < cursor]
         return ConversationPage(tuple(found[:size]), cursor_of(found[size - 1]) if len(found) > size else "")
 
+    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+        found, wanted = self._found(conversation), _wanted(words)
+        seqs = [seq for seq, present in found.said.items() if any(_is_in(start, present) for start in wanted)]
+        return sorted(seqs, reverse=True)[: page_size(limit)]
+
+    async def judged(self, query: FeedbackQuery) -> FeedbackPage:
+        self._check_open()
+        return judged_page(query, ((each.info, each.judged.values()) for each in self._conversations.values()))
+
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         self._check_open()
         return sorted(name for name in self._conversations if name > after)[:limit]
@@ -191,6 +204,9 @@ class MemoryStore:
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         self._check_open()
         return self._read(tenant, ref)
+
+    async def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
+        return (await self.read_blob(tenant, ref))[start : start + most_bytes]
 
     async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
         self._check_open()
@@ -283,6 +299,8 @@ def _extend(found: _Conversation, batch: Batch) -> None:
         found.said.pop(found.title_seq, None)
         found.title_seq, title = batch.title
         found.said[found.title_seq] = frozenset(_words(title))
+    for one in judgements(batch):
+        note_judgement(found.judged, one)
     found.said |= {seq: frozenset(_words(text)) for seq, text in batch.said}
     found.info = ConversationInfo(
         id=found.info.id,
@@ -318,9 +336,17 @@ def _matches(found: _Conversation, query: ConversationQuery) -> bool:
         return False
     if not query.words.strip():
         return True
-    wanted = list(dict.fromkeys(_words(query.words[:QUERY_CHARS])))[:QUERY_WORDS]
+    wanted = _wanted(query.words)
     present = frozenset[str]().union(*found.said.values())
-    return bool(wanted) and all(any(word.startswith(start) for word in present) for start in wanted)
+    return bool(wanted) and all(_is_in(start, present) for start in wanted)
+
+
+def _wanted(words: str) -> list[str]:
+    return list(dict.fromkeys(_words(words[:QUERY_CHARS])))[:QUERY_WORDS]
+
+
+def _is_in(start: str, present: Iterable[str]) -> bool:
+    return any(word.startswith(start) for word in present)
 
 
 def _order(info: ConversationInfo) -> tuple[str, str]:

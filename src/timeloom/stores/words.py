@@ -24,7 +24,12 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 def cursor_of(info: ConversationInfo) -> str:
     """The cursor that asks for what follows this conversation."""
-    return msgspec.json.encode(_Cursor(info.last_ts, info.id)).hex()
+    return cursor_at(info.last_ts, info.id)
+
+
+def cursor_at(time: str, name: str) -> str:
+    """The cursor that asks for what follows the conversation of that id, where the list has it at that time."""
+    return msgspec.json.encode(_Cursor(time, name)).hex()
 
 
 def read_cursor(cursor: str) -> tuple[str, str]:

@@ -193,7 +193,7 @@ SAMPLE_BLOCKS: Final[tuple[AnyBlock, ...]] = (
     StageClarification(text="Which day?"),
     StageClarificationResolved(text="Sunday"),
     TurnEnded(reason="completed", text="answered"),
-    Feedback(origin="user", reaction="ok", text="Very helpful!"),
+    Feedback(origin="user", reaction="ok", text="Very helpful!", given_ts="2026-03-21T10:00:00Z"),
     Feedback(origin="machine", reaction="neutral", confidence=0.5, author="machine"),
     Titled(text="Ferries"),
     Pruned(cuts=(Cut(3, 4, "[menu.pdf]"), Cut(6, 7)), reason="cold"),

@@ -190,6 +190,8 @@ user_blocks: SearchStrategy[AnyBlock] = st.one_of(
         Feedback,
         origin=st.sampled_from(("user", "machine")),
         reaction=st.sampled_from(("ok", "not_ok", "neutral", None)),
+        text=texts,
+        given_ts=st.sampled_from(("", "2026-03-21T10:00:00Z")),
         confidence=st.none() | st.floats(0, 1),
     ),
 )
@@ -232,6 +234,7 @@ tool_blocks: SearchStrategy[AnyBlock] = st.one_of(
         tool_id=st.sampled_from(("react.read", "react.write", "x.y")),
         tool_call_id=calls,
         params=params | stored,
+        by=st.none() | calls,
     ),
     st.builds(Notice, code=st.sampled_from(("tool_timeout", "odd")), text=some_text, tool_call_id=st.none() | calls),
     st.builds(ResultDigest, tool_call_id=calls, digest=digests),

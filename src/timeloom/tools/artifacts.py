@@ -10,7 +10,7 @@ from timeloom.core.ids import TurnId
 from timeloom.core.paths import FileForm, FilePath, PhysicalPath, physical
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
-from timeloom.core.view.artifacts import Version
+from timeloom.core.view.artifacts import ArtifactsView, Version
 from timeloom.core.view.views import Views
 from timeloom.ports.tool import TimelineReader, ToolContext
 from timeloom.tools.mime import mime_of
@@ -106,19 +106,26 @@ async def stored_file(path: FileForm, timeline: TimelineReader) -> StoredFile | 
 
     A version that failed changed nothing, so the one before it counts. What a read has shown is no version.
     """
-    views = timeline.views.artifacts
-    artifact = views.artifacts.get(str(path))
-    calls = artifact.by_call if artifact else {}
-    kept = [place for call, place in calls.items() if call not in views.reading_calls]
-    for version in [artifact.versions[place] for place in sorted(kept, reverse=True)] if artifact else []:
-        digest, content = await _parts(version, timeline)
+    for version in made_versions(path, timeline.views.artifacts):
+        digest, content = await version_parts(version, timeline)
         if content is None or (digest and digest.error):
             continue
         return await _stored(digest, content, path, timeline)
     return None
 
 
-async def _parts(version: Version, timeline: TimelineReader) -> tuple[Digest | None, ResultContent | Attachment | None]:
+def made_versions(path: FileForm, views: ArtifactsView) -> list[Version]:
+    """The versions of the file, newest first, without those that only show it again."""
+    artifact = views.artifacts.get(str(path))
+    calls = artifact.by_call if artifact else {}
+    made = [place for call, place in calls.items() if call not in views.reading_calls]
+    return [artifact.versions[place] for place in sorted(made, reverse=True)] if artifact else []
+
+
+async def version_parts(
+    version: Version, timeline: TimelineReader
+) -> tuple[Digest | None, ResultContent | Attachment | None]:
+    """What the timeline says of one version of an artifact, and its content."""
     seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
     digest: Digest | None = None
     content: ResultContent | Attachment | None = None

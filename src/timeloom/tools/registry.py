@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from timeloom.core.blocks import registered_error
 from timeloom.core.codes import CodedError
@@ -20,6 +20,9 @@ _SHOWN_CHARS: Final = 60
 class ToolRegistry:
     """Tools under their ids; it does not change, so that what a turn was told of stays true while it runs."""
 
+    one_at_a_time: ClassVar[bool] = False
+    """Whether a call must be over before another is admitted, also where a program makes several at once."""
+
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._names: dict[str, Tool] = {}
@@ -35,6 +38,11 @@ class ToolRegistry:
     def resolve(self, name: str) -> Tool:
         """The tool of that id or alias, or one whose every call says that there is none and what is near."""
         return self._names.get(name) or UnknownTool(name, self._near(name))
+
+    def own_id(self, name: str) -> str:
+        """The id of the tool that has that id or alias; the name itself where none has."""
+        tool = self._names.get(name)
+        return tool.spec.tool_id if tool else name
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the catalogue shows, by id."""

@@ -33,6 +33,9 @@ UNSEEN: Final = ".part-"
 """How the names begin of files that are no one's work: those being written, and what is kept of a change."""
 _READ_ONLY: Final = 0o444
 _EDITABLE: Final = 0o644
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_NAMELESS: Final[int | None] = getattr(os, "O_TMPFILE", None)
+_NO_NAMELESS: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 _numbers = itertools.count()
 
 
@@ -166,17 +169,31 @@ def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
     part = f"{UNSEEN}{os.getpid()}-{next(_numbers)}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(part, dir_fd=folder)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(part, flags, 0o600, dir_fd=folder), "wb") as file:
-        try:
+    try:
+        with os.fdopen(_opened_part(folder, part), "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
+            with contextlib.suppress(FileExistsError):
+                # It has no name before it is whole: whoever is killed while they write leaves nothing.
+                os.link(f"/proc/self/fd/{file.fileno()}", part, dst_dir_fd=folder)
             # A rename puts the file in the place of a link, never of what the link points to.
             os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(part, dir_fd=folder)
-            raise
+        raise
+
+
+def _opened_part(folder: int, part: str) -> int:
+    """A new file in the folder, without a name where the system and its file system have such."""
+    if _NAMELESS is not None:
+        try:
+            return os.open(".", os.O_WRONLY | _NAMELESS | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in _NO_NAMELESS:
+                raise
+    return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
 
 def _check_size(size: int) -> None:
@@ -193,4 +210,7 @@ def _absent(error: OSError) -> None:
 def _failed(error: OSError) -> WorkspaceError:
     # Only the system's name of the error: its text may name a folder of the host.
     name = errno.errorcode.get(error.errno or 0, "an unknown error")
+    if error.errno in _FULL:
+        said = f"the disk is full that has the data folder, where the files of conversations lie ({name}); "
+        return WorkspaceError("workspace_failed", f"{said}free some space there and try again")
     return WorkspaceError("workspace_failed", f"the disk refused: {name}")

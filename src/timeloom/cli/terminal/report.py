@@ -8,7 +8,7 @@ from timeloom.cli.terminal.harmless import one_line
 from timeloom.cli.terminal.page import Page
 from timeloom.cli.terminal.reply import ArrivingReply
 from timeloom.cli.terminal.running_call import RunningCall
-from timeloom.cli.terminal.wording import ending, plan_changes, plan_lines, short_params
+from timeloom.cli.terminal.wording import ending, error_in, plan_changes, plan_lines, short_params
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,
@@ -104,6 +104,10 @@ class Report:
     def block(self, entry: Entry) -> None:
         """Takes an entry that is stored."""
         block = entry.block
+        if getattr(block, "tool_call_id", None) in self._views().visible.inner:
+            self._called_by_a_program(block)
+            self._page.refresh()
+            return
         self._close_call(block)
         match block:
             case ModelCalled() | ModelAnswered() | Thinking() | ToolCode():
@@ -184,6 +188,12 @@ class Report:
                 if call_id is None:
                     self._reply.withdraw()
                 self._page.say(f"! {one_line(text, 300)}")
+
+    def _called_by_a_program(self, block: AnyBlock) -> None:
+        if isinstance(block, ToolCall):
+            self._page.say(f"  ↳ {one_line(block.tool_id, 60)} {short_params(block.params)}".rstrip())
+        elif error := error_in(block):
+            self._page.say(f"  ↳ ✗ {one_line(error.message, 300)}")
 
     def _came(self, entry: Entry, block: ResultDigest | ResultStatus | ResultContent) -> None:
         if self._call is None or self._call.call_id != block.tool_call_id:

@@ -42,6 +42,8 @@ class Block(
     """The `type` of the JSON form. Two classes share one where the JSON form tells them apart by `meta.role`."""
 
     fixed_mime: ClassVar[str] = "text/markdown"
+    repeated: ClassVar[tuple[str, ...]] = ()
+    """Fields whose text is often the same as in the last block of the kind; it is stored once."""
     author: str = "react"
     erased: bool = False
     """Whether what it said was erased for good; its type, place and path are what they were."""

@@ -1,5 +1,7 @@
 """Erasing: what is left of a block when all it said is gone for good, and only that it was there stays."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -72,8 +74,8 @@ def without_rows(block: SourcesAdded, sids: frozenset[int]) -> SourcesAdded:
     return replace(block, erased=True, rows=tuple(_row(row) if row.sid in sids else row for row in block.rows))
 
 
-def without_cuts(block: Pruned, seqs: frozenset[int]) -> Pruned:
-    """The block without the texts that stand for one of these entries."""
+def without_cuts(block: Pruned, seqs: Sequence[int]) -> Pruned:
+    """The block without the texts that stand for one of these entries, which ascend."""
     cuts = tuple(_cut(cut) if _holds(cut, seqs) else cut for cut in block.cuts)
     return replace(block, erased=True, cuts=cuts)
 
@@ -87,7 +89,7 @@ def without_request(block: ModelCalled, first_seq: int) -> ModelCalled:
 def where_to_read(first_seq: int, last_seq: int) -> str:
     """The paths of all entries of a range."""
     starts = range(first_seq, last_seq + 1, MAX_SELECTED)
-    return ", ".join(str(EntriesPath.of(range(at, min(at + MAX_SELECTED, last_seq + 1)))) for at in starts)
+    return ", ".join(str(EntriesPath(((at, min(at + MAX_SELECTED - 1, last_seq)),))) for at in starts)
 
 
 def _said(text: Text) -> str:
@@ -154,8 +156,9 @@ def _error(error: ToolError | None) -> ToolError | None:
     return error and ToolError(code=error.code, message=ERASED)
 
 
-def _holds(cut: Cut, seqs: frozenset[int]) -> bool:
-    return any(cut.first_seq <= seq <= cut.last_seq for seq in seqs)
+def _holds(cut: Cut, seqs: Sequence[int]) -> bool:
+    at = bisect_left(seqs, cut.first_seq)
+    return at < len(seqs) and seqs[at] <= cut.last_seq
 
 
 def _cut(cut: Cut) -> Cut:

@@ -7,15 +7,19 @@ from typing import Final, Literal, TypeGuard, TypeVar, get_args
 import msgspec
 from msgspec.structs import fields, replace
 
+from timeloom.core.blocks.block import Block
 from timeloom.core.payload import BlobRef, most_bytes, ref_of
 
 INLINE_BYTES: Final = 32 * 1024
 """Text up to this size stays in its row. Smaller makes many small files, each with a sync of its own; larger
 makes rows heavy to page through."""
 
+REPEATED_BYTES: Final = 1024
+"""The same for text that a block repeats from one before it: such text is stored once, and referred to."""
+
 Payloads = dict[BlobRef, bytes]
 
-_Kind = Literal["text", "data", "rows", "struct"]
+_Kind = Literal["text", "repeated", "data", "rows", "struct"]
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
@@ -24,9 +28,10 @@ def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]
     taken: Payloads = {}
 
     def store(payload: object, kind: _Kind) -> object:
-        if isinstance(payload, str) and kind == "text" and most_bytes(payload) > inline_bytes:
+        most = min(inline_bytes, REPEATED_BYTES) if kind == "repeated" else inline_bytes
+        if isinstance(payload, str) and most_bytes(payload) > most:
             data = payload.encode()
-            if len(data) <= inline_bytes:
+            if len(data) <= most:
                 return payload
         elif isinstance(payload, bytes):
             data = payload
@@ -46,7 +51,7 @@ def put_back(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
         if not isinstance(payload, BlobRef):
             return payload
         data = read(payload)
-        return data.decode() if kind == "text" else data
+        return data if kind == "data" else data.decode()
 
     return _mapped(value, fetch)
 
@@ -90,10 +95,12 @@ def _mapped_rows(
 def _payload_fields(cls: type[msgspec.Struct]) -> tuple[tuple[str, _Kind], ...]:
     """The fields that can hold a reference: found by their types, so that a new block type needs no entry here."""
     found: list[tuple[str, _Kind]] = []
+    repeated = cls.repeated if issubclass(cls, Block) else ()
     for field in fields(cls):
         members = get_args(field.type)
         if BlobRef in members:
-            found.append((field.name, "data" if bytes in members else "text"))
+            text: _Kind = "repeated" if field.name in repeated else "text"
+            found.append((field.name, "data" if bytes in members else text))
         elif any(_payload_fields(member) for member in members if _is_struct(member)):
             found.append((field.name, "rows" if ... in members else "struct"))
     return tuple(found)

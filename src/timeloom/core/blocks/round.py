@@ -44,6 +44,7 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     """A request is about to be sent: its hash, and the parts of it that cannot be rendered again from the log."""
 
     type_name: ClassVar[str] = "react.model.call"
+    repeated: ClassVar[tuple[str, ...]] = ("system",)
     round: int
     model: str
     request_sha256: str

@@ -40,10 +40,14 @@ class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
     tool_id: str
     tool_call_id: CallId
     params: Text = "{}"
+    by: CallId | None = None
+    """The call that made this one, where a program did and not the model."""
 
     def __post_init__(self) -> None:
         need_call(self.tool_call_id)
         need_text(self.tool_id, "tool_id")
+        if self.by is not None:
+            need_call(self.by)
         if isinstance(self.params, str):
             _need_object(self.params)
 

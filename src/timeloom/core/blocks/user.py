@@ -10,6 +10,7 @@ from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.payload import Text
 
 Reaction = Literal["ok", "not_ok", "neutral"]
+Origin = Literal["user", "machine"]
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -49,11 +50,12 @@ class Attachment(ContentBlock, tag="user.attachment", frozen=True, kw_only=True)
 
 
 class Followup(Block, tag="user.followup", frozen=True, kw_only=True):
-    """What the user added while the turn was running."""
+    """What the user added while the turn was running; `started_ts` is when they did, where that was earlier."""
 
     type_name: ClassVar[str] = "user.followup"
     message_id: MessageId
     text: Text
+    started_ts: str = ""
     author: str = "user"
 
     def __post_init__(self) -> None:
@@ -64,11 +66,12 @@ class Followup(Block, tag="user.followup", frozen=True, kw_only=True):
 
 
 class Steer(Block, tag="user.steer", frozen=True, kw_only=True):
-    """The user's word to change course at once; empty text means stop."""
+    """The user's word to change course at once; empty text means stop. `started_ts` is as in a follow-up."""
 
     type_name: ClassVar[str] = "user.steer"
     message_id: MessageId
     text: Text = ""
+    started_ts: str = ""
     author: str = "user"
 
     def __post_init__(self) -> None:
@@ -106,10 +109,12 @@ class Feedback(Block, tag="turn.feedback", frozen=True, kw_only=True):
     """What a person or a machine thought of the turn; a person's newest reaction counts, null clears it."""
 
     type_name: ClassVar[str] = "turn.feedback"
-    origin: Literal["user", "machine"]
+    origin: Origin
     reaction: Reaction | None = None
     text: str = ""
     confidence: float | None = None
+    given_ts: str = ""
+    """When it was given, as whoever sent it says; empty where that is the entry's own time."""
     author: str = "user"
 
     def __post_init__(self) -> None:

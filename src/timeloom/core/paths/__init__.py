@@ -25,6 +25,7 @@ from timeloom.core.paths.forms import (
 from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES
 from timeloom.core.paths.parsing import MAX_PATH_CHARS, parse
 from timeloom.core.paths.physical import PhysicalPath, logical, physical
+from timeloom.core.paths.resource import ResourceName, parse_resource
 from timeloom.core.paths.rewriting import Rewritten, rewrite
 from timeloom.core.paths.selection import MAX_SELECTED, MAX_SID, EntriesPath, SourcesPath, TurnIndexesPath, select
 
@@ -50,6 +51,7 @@ __all__ = [
     "PhysicalPath",
     "PlanPath",
     "RangeSummaryPath",
+    "ResourceName",
     "Rewritten",
     "RoundTextPath",
     "SkillPath",
@@ -61,6 +63,7 @@ __all__ = [
     "WorkingSummaryPath",
     "logical",
     "parse",
+    "parse_resource",
     "physical",
     "rewrite",
     "select",

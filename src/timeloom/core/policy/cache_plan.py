@@ -6,6 +6,7 @@ import msgspec
 
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings
 from timeloom.core.policy.cache_arithmetic import (
+    Cached,
     Shape,
     found_at,
     reaches,
@@ -38,38 +39,38 @@ class CacheAsked(msgspec.Struct, frozen=True, kw_only=True):
 EndAt = Callable[[int], End | None]
 
 
-def placed(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: EndAt) -> tuple[End, ...]:
+class Placed(msgspec.Struct, frozen=True):
+    """Where points stand, and what the provider keeps of the request that has them."""
+
+    ends: tuple[End, ...]
+    found: Cached
+
+
+def placed(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: EndAt) -> Placed:
     """Where the points stand: one more at the longest prefix that the provider keeps, where it is out of their reach.
 
     The first gives way where there would be too many: it is of use only if something is forgotten after it, and then
     those behind it are, too.
     """
     rules = rules_of(asked.model)
-    kept = found_at(cached.of(asked.model).kept, asked.system, _standing(end_at), rules, asked.at).standing
-    there = end_at(kept[-1].blocks) if kept else None
+    found = found_at(cached.of(asked.model).kept, asked.system, _standing(end_at), rules, asked.at)
+    there = end_at(found.standing[-1].blocks) if found.standing else None
     if there is None or any(reaches(end.blocks, there.blocks, rules) for end in ends):
-        return tuple(ends)
+        return Placed(tuple(ends), found)
     # One of the points is on the system text.
     others = ends[-(rules.max_points - 2) :]
-    return tuple(sorted([there, *others], key=lambda end: end.blocks))
+    return Placed(tuple(sorted([there, *others], key=lambda end: end.blocks)), found)
 
 
-def planned(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: EndAt) -> CacheForecast:
+def planned(cached: CachedView, asked: CacheAsked, at: Placed, end_at: EndAt) -> CacheForecast:
     """The points with the lifetimes that cost least, and the forecast; the same for the same arguments, always."""
-    cache, standing = cached.of(asked.model), _standing(end_at)
     shape = Shape(
         system=asked.system,
-        points=_points(asked, ends),
+        points=_points(asked, at.ends),
         total_tokens=asked.total_tokens,
-        scale=scale_of(cache, asked.system, standing, asked.calibration),
+        scale=scale_of(cached.of(asked.model), asked.system, _standing(end_at), asked.calibration),
     )
-    made = choose_lifetimes(
-        shape,
-        found_at(cache.kept, asked.system, standing, rules_of(asked.model), asked.at),
-        asked.rates,
-        pause_share(cached, last=asked.last),
-        asked.settings.lifetime,
-    )
+    made = choose_lifetimes(shape, at.found, asked.rates, pause_share(cached, last=asked.last), asked.settings.lifetime)
     blank = CacheForecast(at=asked.at, system=asked.system, last=asked.last, settings=asked.settings, rates=asked.rates)
     return recorded(made, blank)
 

@@ -11,8 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from timeloom.core.blocks import (
+    AnyBlock,
     Completion,
     ContentBlock,
+    Cut,
     Gate,
     Hidden,
     ModelAnswered,
@@ -31,7 +33,10 @@ from timeloom.core.blocks import (
     ToolCode,
     WorkingSummary,
 )
+from timeloom.core.blocks.block import ERASED
 from timeloom.core.blocks.erasing import erased, without_cuts, without_request, without_rows
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import TurnIndexPath
 from timeloom.core.policy.provenance import Provenance
 from timeloom.core.timeline import Entry
 from timeloom.core.view.visible import VisibleView
@@ -72,18 +77,37 @@ def spread(entries: Sequence[Entry], targets: Targets, quoting: Iterable[int] = 
     return _Spreading(entries, targets).all(quoting)
 
 
-def erased_entry(entry: Entry, targets: Targets, taken: frozenset[int]) -> Entry:
-    """The entry as it stands once all that is taken is erased; what it holds of other things stays."""
+def erased_entry(entry: Entry, targets: Targets, taken: Sequence[int]) -> Entry:
+    """The entry as it stands once all that is taken, in order, is erased; what it holds of other things stays."""
     match entry.block:
         case SourcesAdded() as block if entry.seq not in targets.seqs:
             after = without_rows(block, targets.sids)
         case Pruned() as block if entry.seq not in targets.seqs:
             after = without_cuts(block, taken)
         case ModelCalled() as block if entry.seq not in targets.seqs:
-            after = without_request(block, min(taken))
+            after = without_request(block, taken[0])
         case block:
             after = erased(block)
-    return replace(entry, block=after, original="")
+    return replace(entry, block=_leading_on(after, entry.turn_id), original="")
+
+
+def _leading_on(block: AnyBlock, turn: TurnId) -> AnyBlock:
+    """The block with the index of its own turn, where it may have stood for the beginning of that turn.
+
+    With that goes the turn's header, and what comes later in the turn is found by its index alone.
+    """
+    index = f", {TurnIndexPath(turn)}" if turn else ""
+    match block:
+        case RangeSummary(text=str() as text, last_seq=last) if last:
+            return replace(block, text=text + index)
+        case Pruned(cuts=(*others, last)) if _is_erased_card(last) and not last.text.endswith(index):
+            return replace(block, cuts=(*others, replace(last, text=last.text + index)))
+        case _:
+            return block
+
+
+def _is_erased_card(cut: Cut) -> bool:
+    return cut.first_seq < cut.last_seq and cut.text.startswith(ERASED)
 
 
 class _Spreading:

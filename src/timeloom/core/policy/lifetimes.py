@@ -37,7 +37,11 @@ def choose_lifetimes(
         return _with(shape, cached, 0)
     if choice == "1h":
         return _with(shape, cached, count)
-    made = [_with(shape, cached, long) for long in range(count + 1)]
+    short = _with(shape, cached, 0)
+    if short.hit and short.hit.lifetime == "5m" and rates.write_5m < rates.write_1h:
+        # What is built on five minutes lasts no longer (`kept_after`): an hour would be paid for and not be had.
+        return short
+    made = [short, *(_with(shape, cached, long) for long in range(1, count + 1))]
     costs = [one.cost(rates) + share * _rewrite(one, shape, rates, cached.at) for one in made]
     return made[costs.index(min(costs))]
 

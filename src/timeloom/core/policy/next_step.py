@@ -71,7 +71,10 @@ class Act(msgspec.Struct, frozen=True):
 
 
 class FinishCall(msgspec.Struct, frozen=True):
-    """A call has an intent and no receipt: see to it that it gets one, by running it once more where `again` is set."""
+    """A call has an intent and no receipt: see to it that it gets one, by running it once more where `again` is set.
+
+    It is not where the turn was ended, nor where the user changed course: a steer would have stopped it.
+    """
 
     again: bool = True
 
@@ -149,7 +152,7 @@ def _going_on(progress: ProgressView, reply: Reply | None, limits: Limits) -> St
 
 def _open_call(progress: ProgressView, call: Question) -> Step:
     if call.leave == "started":
-        return FinishCall(again=not progress.is_called_off)
+        return FinishCall(again=not (progress.is_called_off or call.withdrawn))
     if progress.is_called_off:
         return _dropped(call, "the turn was ended before anybody decided")
     match call.leave:

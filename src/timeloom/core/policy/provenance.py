@@ -59,7 +59,9 @@ class Provenance:
         self._replies: defaultdict[TurnId, list[int]] = defaultdict(list)
         self._calls_of: defaultdict[TurnId, list[int]] = defaultdict(list)
         self._shown: defaultdict[str, list[int]] = defaultdict(list)
-        self._selections: list[tuple[int, EntriesPath | SourcesPath]] = []
+        self._places: list[tuple[int, frozenset[int]]] = []
+        self._sids: list[tuple[int, frozenset[int]]] = []
+        """What reads of entries by their places, and of sources by their ids, have shown."""
         self._hidden: defaultdict[str, list[int]] = defaultdict(list)
         self._pruned: list[tuple[int, Pruned]] = []
         self._ranges: list[tuple[int, RangeSummary]] = []
@@ -98,10 +100,8 @@ class Provenance:
             names.append(str(TurnIndexPath(entry.turn_id)))
         for name in names:
             yield from self._shown[name]
-        for seq, path in self._selections:
-            chosen = sids if isinstance(path, SourcesPath) else {entry.seq}
-            if chosen & set(path.numbers):
-                yield seq
+        yield from (seq for seq, places in self._places if entry.seq in places)
+        yield from (seq for seq, shown in self._sids if not sids.isdisjoint(shown))
 
     def in_place_of(self, entry: Entry) -> Iterator[int]:
         """What stands where the entry was."""
@@ -152,9 +152,13 @@ class Provenance:
         if key not in self._reading:
             return
         self._shown[path].append(entry.seq)
-        parsed = parse(path)
-        if isinstance(parsed, EntriesPath | SourcesPath):
-            self._selections.append((entry.seq, parsed))
+        match parse(path):
+            case EntriesPath() as places:
+                self._places.append((entry.seq, frozenset(places.numbers)))
+            case SourcesPath() as sources:
+                self._sids.append((entry.seq, frozenset(sources.numbers)))
+            case _:
+                pass
 
     def _add_said(self, entry: Entry) -> None:
         turn, seq = entry.turn_id, entry.seq

@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Usage
-from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import PlanId, TurnId
 from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.render.fence import one_line
 from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.feedback import FeedbackView, Given
 from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.plans import announced
 from timeloom.core.view.views import Views
@@ -32,8 +32,11 @@ MAX_FILES: Final = 10
 MAX_LOOKED_AT: Final = 200
 """Most artifacts looked at to find them: a long conversation has many, and this stands in every round."""
 
+MAX_AUTHOR_CHARS: Final = 60
+"""Longest name of who gave feedback; the block has all of it."""
+
 MAX_FEEDBACK: Final = 4
-"""Most reactions listed here, the newest."""
+"""Most reactions and remarks listed here, the newest."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -68,7 +71,7 @@ def announce(this: Round, views: Views) -> str:
         _event_lines(views.live) if views.live.turn_id == turn else [],
         _workspace_lines(this.workspace, views.artifacts, turn),
         [f"[CACHE] {one_line(this.cache)}"] if this.cache else [],
-        _feedback_lines(views.conversation.reactions),
+        _feedback_lines(views.feedback),
         _last_round_lines(this),
     ]
     body = "\n".join("\n".join(lines) for lines in groups if lines)
@@ -140,9 +143,17 @@ def _workspace_lines(given: Sequence[str], artifacts: ArtifactsView, turn: TurnI
     return ["[WORKSPACE]", *rows] if rows else []
 
 
-def _feedback_lines(reactions: dict[TurnId, Reaction]) -> list[str]:
-    newest = list(islice(reversed(reactions), MAX_FEEDBACK))[::-1]
-    return ["[FEEDBACK]", *(f"  {turn}: {reactions[turn]}" for turn in newest)] if newest else []
+def _feedback_lines(feedback: FeedbackView) -> list[str]:
+    every = (_feedback_line(turn, one) for turn in reversed(feedback.turns) for one in reversed(feedback.turns[turn]))
+    newest = list(islice(every, MAX_FEEDBACK))[::-1]
+    return ["[FEEDBACK]", *newest] if newest else []
+
+
+def _feedback_line(turn: TurnId, given: Given) -> str:
+    by = f" by {one_line(given.author, MAX_AUTHOR_CHARS)}" if given.origin == "machine" else ""
+    sure = "" if given.confidence is None else f", confidence {given.confidence:.2f}"
+    said = f": {one_line(given.hint)}" if given.hint else ""
+    return f"  {turn}: {given.reaction or 'remark'}{by}{sure}{said}"
 
 
 def _last_round_lines(this: Round) -> list[str]:

@@ -53,7 +53,7 @@ from timeloom.core.render.entry_text import NO_PAYLOADS, NOTHING, EntryText, Pay
 from timeloom.core.render.fence import fence, guard, one_line, refence
 from timeloom.core.render.plan_text import plan_text
 from timeloom.core.render.previews import shown_text
-from timeloom.core.timeline import Entry
+from timeloom.core.timeline import Entry, is_timestamp
 
 MAX_INTERRUPTED_CHARS = 4_000
 """How much is shown of a reply that was cut. Less loses what it had come to; more repeats what follows whole."""
@@ -99,21 +99,27 @@ def _other_text(
     return NOTHING
 
 
+def _began(entry: Entry, started_ts: str) -> str:
+    """When an event began, by its own word where that is a time and nothing else."""
+    return started_ts if is_timestamp(started_ts) else entry.ts
+
+
 def _people_text(entry: Entry, block: PeopleBlock, payloads: Payloads) -> EntryText:
     path = entry.path
     match block:
         case UserPrompt(text=text):
             return made_of("[USER MESSAGE]", _path(path), words(text, path, payloads))
         case Followup(text=text):
-            return made_of(f"[USER FOLLOWUP] ts={entry.ts}", _path(path), words(text, path, payloads))
+            said = words(text, path, payloads)
+            return made_of(f"[USER FOLLOWUP] ts={_began(entry, block.started_ts)}", _path(path), said)
         case Steer(text=text):
             said = words(text, path, payloads) or "(stop)"
-            return made_of(f"[USER STEER] ts={entry.ts}", _path(path), said)
+            return made_of(f"[USER STEER] ts={_began(entry, block.started_ts)}", _path(path), said)
         case ExternalEvent(kind=kind, text=text, mime=mime):
             body = plain(text, payloads)
             shown = shown_text(body, mime, path)
             content = fence(body) if shown.how == "whole" else shown.text
-            return made_of(f"[EXTERNAL EVENT {kind}] ts={block.started_ts or entry.ts}", _path(path), content)
+            return made_of(f"[EXTERNAL EVENT {kind}] ts={_began(entry, block.started_ts)}", _path(path), content)
         case AttachmentMeta(digest=digest, summary=summary):
             name = one_line(path.rpartition("/")[2])
             size = "" if digest.size_bytes is None else f" | {digest.size_bytes} bytes"

@@ -69,7 +69,6 @@ class PromptView:
     def __init__(self) -> None:
         self.tokens = 0
         """Estimated tokens of the cacheable part."""
-        """What reached the newest turn from outside."""
         self._parts: list[Part] = []
         self._chain: list[bytes] = []
         self._flat: list[RenderedSegment] = []
@@ -197,9 +196,7 @@ class PromptView:
         while len(self._chain) <= index:
             before = self._chain[-1] if self._chain else b""
             self._chain.append(chained(before, self._parts[len(self._chain)].segments()))
-        digest = self._chain[index]
-        del self._chain[len(self._parts) - self._last_may_grow() :]
-        return digest
+        return self._chain[index]
 
     def _unroll(self, index: int) -> None:
         """Forgets the segments of that part and of those after it, as they were laid out one after the other."""
@@ -213,6 +210,7 @@ class PromptView:
             part = self._parts[-1]
             self.tokens -= part.tokens
             part.append(item)
+            del self._chain[len(self._parts) - 1 :]
         else:
             part = Part([item])
             part.enter(self._parts[-1].leaves if self._parts else Section.NONE)

@@ -28,7 +28,8 @@ MAX_OUTSIDE: Final = 100
 LINE_TOKENS: Final = 3
 """What a line has besides its own words: its end, and what rounding left out."""
 
-_HEADING: Final = re.compile(r"^#{1,2}(?=\s)", re.MULTILINE)
+_HEADING: Final = re.compile(r"^[^\S\n]*#{1,2}(?=\s|\Z)", re.MULTILINE)
+_BREAK: Final = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _SECTION: Final = "\n## "
 
 
@@ -92,8 +93,9 @@ def prose_of(summary: str) -> str:
 
 def clean_prose(reply: str) -> str:
     """The prose in a model's reply; empty where there is none."""
-    # What follows the prose begins with headings of the second level; those of the model step back.
-    return _HEADING.sub("###", mended(spoken(reply)).replace("\r\n", "\n")).strip()
+    # What follows the prose begins with headings of the second level; those of the model step back. Whatever any
+    # reader takes for the end of a line is one, or a heading could stand behind it.
+    return _HEADING.sub("###", _BREAK.sub("\n", mended(spoken(reply)))).strip()
 
 
 def recap(former: str, turns: Sequence[TurnRow], tokens: int) -> str:
@@ -109,10 +111,21 @@ def request_text(former: str, cards: Sequence[str], prose_tokens: int, tokens: i
     before = within(guard(former), tokens // 4)
     end = f"THE SUMMARY\nAt most {prose_tokens * 2 // 3} words.\n"
     room = tokens - estimate(before) - estimate(end)
-    happened = _newest([within(card, max(200, room // 2)) for card in cards], room)
+    happened = _newest([within(card, longest_card(room)) for card in cards], room)
     left_out = ["(what came before is left out here)"] if len(happened) < len(cards) else []
     parts = [f"THE SUMMARY SO FAR\n{before}"] if before else []
     return "\n\n".join([*parts, "WHAT HAPPENED", *left_out, *happened, end])
+
+
+def longest_card(room: int) -> int:
+    """Most tokens of one turn that a model is shown of so many for all."""
+    return max(200, room // 2)
+
+
+def indexes_of(first_turn: int, last_turn: int) -> str:
+    """The paths of the indexes of these turns, by their numbers."""
+    starts = range(first_turn, last_turn + 1, MAX_SELECTED)
+    return ", ".join(str(TurnIndexesPath(((at, min(at + MAX_SELECTED - 1, last_turn)),))) for at in starts)
 
 
 def within(text: str, tokens: int) -> str:
@@ -133,14 +146,10 @@ def within(text: str, tokens: int) -> str:
 
 
 def _covered(kept: Survivors) -> str:
-    indexes = ", ".join(
-        f"ar:turns[{_range(first, min(first + MAX_SELECTED - 1, kept.last_turn))}].react.turn.index"
-        for first in range(1, kept.last_turn + 1, MAX_SELECTED)
-    )
     lines = ["## Covered", f"Entries {kept.first_seq} to {kept.last_seq}."]
     if kept.last_turn:
         one = f'react.read(["{TurnIndexesPath.of([kept.last_turn])}"])'
-        lines.append(f"Every turn has an index that names all it holds: {indexes}.")
+        lines.append(f"Every turn has an index that names all it holds: {indexes_of(1, kept.last_turn)}.")
         lines.append(f"Read the index of one turn, as in {one}, then the path that you need.")
     if kept.outside:
         lines.append(f"Of no turn: {EntriesPath.of(kept.outside[-MAX_OUTSIDE:])}")
@@ -149,10 +158,6 @@ def _covered(kept: Survivors) -> str:
     if kept.by_hand:
         lines.append(f"No model wrote this summary: {one_line(kept.by_hand)}")
     return "\n".join(lines)
-
-
-def _range(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first}-{last}"
 
 
 def _row(turn: TurnRow) -> str:

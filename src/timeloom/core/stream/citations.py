@@ -6,7 +6,7 @@ else passes through byte for byte. What comes out does not depend on how the tex
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.citation_forms import CitedSource, Format, written
@@ -30,10 +30,20 @@ class SourceLike(Protocol):
 
 
 class CitationRewriter:
-    """Rewrites the citations of one text that comes in pieces."""
+    """Rewrites the citations of one text that comes in pieces.
 
-    def __init__(self, rows: Iterable[SourceLike | Mapping[str, object]], format: Format = "markdown") -> None:
-        self._sources = {source.sid: source for source in map(_source, rows)}
+    Rows that are given by their ids, as a pool has them, are looked up and not walked through.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[SourceLike | Mapping[str, object]] | Mapping[int, SourceLike],
+        format: Format = "markdown",
+    ) -> None:
+        if isinstance(rows, Mapping):
+            self._sources = cast(Mapping[int, SourceLike], rows)
+        else:
+            self._sources = {source.sid: source for source in map(_source, rows)}
         self._format: Format = format
         self._finder = DocumentFinder() if format == "html" else MarkdownFinder()
         self._citations: deque[Citation] = deque()
@@ -96,7 +106,7 @@ class CitationRewriter:
         return text
 
     def _written(self, citation: Citation, token: str) -> str:
-        known = [self._sources[sid] for sid in citation.sids if sid in self._sources]
+        known = [_source(self._sources[sid]) for sid in citation.sids if sid in self._sources]
         unknown = [sid for sid in citation.sids if sid not in self._sources]
         self._used.update(dict.fromkeys(source.sid for source in known))
         self._unknown.update(dict.fromkeys(unknown[: MAX_UNKNOWN - len(self._unknown)]))

@@ -29,6 +29,8 @@ class Call(msgspec.Struct, gc=False):
     content_seqs: list[int] = []
     failed: bool = False
     approved: bool | None = None
+    inner: list[CallId] = []
+    """The calls that it made itself, as a program does."""
 
 
 class CallsView(msgspec.Struct):
@@ -40,8 +42,10 @@ class CallsView(msgspec.Struct):
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
         match entry.block:
-            case ToolCall(tool_call_id=call_id, tool_id=tool_id):
+            case ToolCall(tool_call_id=call_id, tool_id=tool_id, by=outer):
                 call = self._call(entry, call_id)
+                if outer:
+                    self._call(entry, outer).inner.append(call_id)
                 call.tool_id, call.call_seq = tool_id, entry.seq
                 if not call.receipt_seqs:
                     self.open[_key(entry.turn_id, call_id)] = entry.seq

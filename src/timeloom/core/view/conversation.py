@@ -1,19 +1,16 @@
-"""The conversation as a whole: whose it is, its title, and what people thought of its turns."""
+"""The conversation as a whole: whose it is, its title, and its times."""
 
 import msgspec
 
-from timeloom.core.blocks import ConversationStarted, Erased, Feedback, Titled
-from timeloom.core.blocks.user import Reaction
-from timeloom.core.ids import TurnId
+from timeloom.core.blocks import ConversationStarted, Erased, Titled
 from timeloom.core.timeline import Entry
 
 
 class ConversationView(msgspec.Struct):
-    """Header and title, each turn's newest reaction of a person, and how often something was erased."""
+    """Header and title, the first and the last time, and how often something was erased."""
 
     header: ConversationStarted | None = None
     title: str = ""
-    reactions: dict[TurnId, Reaction] = {}
     erased: int = 0
     started_ts: str = ""
     last_ts: str = ""
@@ -27,10 +24,6 @@ class ConversationView(msgspec.Struct):
                 self.header = header
             case Titled(text=text):
                 self.title = text
-            case Feedback(origin="user", reaction=reaction):
-                self.reactions.pop(entry.turn_id, None)
-                if reaction:
-                    self.reactions[entry.turn_id] = reaction
             case Erased():
                 self.erased += 1
             case _:

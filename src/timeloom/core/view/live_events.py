@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import ExternalEvent, Followup, ModelCalled, Steer
+from timeloom.core.blocks import ExternalEvent, Feedback, Followup, ModelCalled, Steer
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.turn_index import hint
@@ -31,6 +31,9 @@ class LiveEventsView(msgspec.Struct):
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry."""
+        if isinstance(entry.block, Feedback):
+            # It may be of an earlier turn, which is not the one that runs.
+            return
         if entry.turn_id not in (NO_TURN, self.turn_id):
             self.turn_id, self.events, self.earlier = entry.turn_id, [], 0
         match entry.block:

@@ -50,7 +50,7 @@ class Question(msgspec.Struct):
     said: str = ""
     """Who decided and why."""
     withdrawn: bool = False
-    """Whether the user changed course before anybody decided."""
+    """Whether the user changed course since it was asked or begun: nobody is to decide, and it is not run again."""
 
     @property
     def is_asked(self) -> bool:
@@ -93,6 +93,8 @@ class ProgressView(msgspec.Struct):
     """Rounds that follow-ups added to the turn's limit."""
     unseen: list[int] = []
     """What arrived from outside since the model was last asked."""
+    steered: bool = False
+    """Whether the user changed course since the model was last asked."""
     steered_round: int | None = None
     """The round in which the user last changed course; only a few more are left then."""
     stopped: bool = False
@@ -125,7 +127,8 @@ class ProgressView(msgspec.Struct):
                 self._begin_round(number)
             case ModelCalled(purpose="decision"):
                 self.lost = self.lost + 1 if self.asked == "asked" else 0
-                self.asked, self.told, self.unseen = "asked", False, []
+                self.asked, self.told = "asked", False
+                self.unseen, self.steered = [], False
                 self.attempts += 1
                 self.model_call = None
             case ModelAnswered(purpose="decision") as answer:
@@ -145,11 +148,11 @@ class ProgressView(msgspec.Struct):
                 self.gate = (policy, text)
             case Gate(verdict="allow"):
                 for question in self._questions(block.tool_call_id):
-                    question.leave = "started"
+                    question.leave, question.withdrawn = "started", False
             case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, policy=policy) if tool_id == MODEL:
                 self.model_call = Question(call_id, policy, "asked")
             case ApprovalRequested(tool_call_id=call_id, policy=policy) if self._questions(call_id):
-                self.open_call = Question(call_id, policy, "asked")
+                self.open_call = Question(call_id, policy, "asked", withdrawn=self.steered)
             case ApprovalDecided():
                 self._decide(block)
             case _:
@@ -166,9 +169,12 @@ class ProgressView(msgspec.Struct):
 
     def _add_action(self, entry: Entry) -> None:
         match entry.block:
+            case ToolCall(tool_id=tool_id, by=str()):
+                # No step of the model's: the call that made it is still the open one.
+                self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
             case ToolCall(tool_call_id=call_id, tool_id=tool_id):
                 self.calls.append(call_id)
-                self.open_call, self.refusals = Question(call_id), 0
+                self.open_call, self.refusals = Question(call_id, withdrawn=self.steered), 0
                 self.acted += 1
                 self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
             case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
@@ -184,9 +190,9 @@ class ProgressView(msgspec.Struct):
                 self._add_input(entry.seq, credit=1)
             case Steer(text=text):
                 self._add_input(entry.seq, credit=0)
-                self.steered_round = self.round
+                self.steered, self.steered_round = True, self.round
                 self.stopped = self.stopped or not text
-                if self.open_call and self.open_call.leave == "asked":
+                if self.open_call:
                     self.open_call.withdrawn = True
             case _:
                 pass

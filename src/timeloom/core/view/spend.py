@@ -88,6 +88,9 @@ class SpendView(msgspec.Struct):
         match entry.block:
             case TurnStarted():
                 self.began = {}
+            case ToolCall(by=str()):
+                # Its time is part of that of the call that made it.
+                pass
             case ModelCalled(purpose=name) | ToolCall(tool_call_id=name):
                 self.began[name] = entry.ts
             case Gate(verdict="allow", tool_call_id=str(name)):

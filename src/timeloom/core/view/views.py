@@ -12,6 +12,7 @@ from timeloom.core.view.cached import CachedView
 from timeloom.core.view.calls import CallsView
 from timeloom.core.view.conversation import ConversationView
 from timeloom.core.view.cuts import CutsView
+from timeloom.core.view.feedback import FeedbackView
 from timeloom.core.view.forgetting import ForgettingView
 from timeloom.core.view.governance import GovernanceView
 from timeloom.core.view.live_events import LiveEventsView
@@ -24,7 +25,7 @@ from timeloom.core.view.spend import SpendView
 from timeloom.core.view.turns import TurnsView
 from timeloom.core.view.visible import VisibleView
 
-VIEWS_VERSION: Final = "2"
+VIEWS_VERSION: Final = "4"
 """The version of the folds. A snapshot of another version is folded anew, so every change of a fold changes this;
 a golden test notices when it was forgotten."""
 
@@ -53,6 +54,7 @@ class Views(msgspec.Struct):
     progress: ProgressView = field(default_factory=ProgressView)
     live: LiveEventsView = field(default_factory=LiveEventsView)
     governance: GovernanceView = field(default_factory=GovernanceView)
+    feedback: FeedbackView = field(default_factory=FeedbackView)
 
     def add(self, entry: Entry) -> None:
         """Takes in the entry after the tail."""
@@ -75,6 +77,7 @@ class Views(msgspec.Struct):
         self.progress.add(entry)
         self.live.add(entry)
         self.governance.add(entry)
+        self.feedback.add(entry)
 
 
 def fold(entries: Iterable[Entry], views: Views | None = None) -> Views:

@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from timeloom.core.blocks import Hidden, Pruned, RangeSummary
-from timeloom.core.ids import TurnId
+from timeloom.core.blocks import Hidden, Pruned, RangeSummary, ToolCall, TurnStarted
+from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
 StandKind = Literal["hidden", "pruned", "summary"]
@@ -33,6 +33,8 @@ class VisibleView(msgspec.Struct):
     at_path: dict[str, list[int]] = {}
     at_alias: dict[str, int] = {}
     in_turn: dict[TurnId, list[int]] = {}
+    inner: dict[CallId, int] = {}
+    """The calls of the newest turn that other calls have made, each with the entry that says so."""
     summaries: dict[str, tuple[int, int]] = {}
     """Each path of a summary that stands for others, with its own seq and the place where it stands."""
 
@@ -48,7 +50,22 @@ class VisibleView(msgspec.Struct):
             case RangeSummary() as summary:
                 self._sum_up(entry, self._covered(summary))
             case _:
-                self._show(entry)
+                self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        match entry.block:
+            case TurnStarted():
+                self.inner = {}
+            case ToolCall(tool_call_id=call_id, by=str()):
+                self.inner[call_id] = entry.seq
+            case _:
+                pass
+        # What a program called and got is for the program; the report of its run says where it stands.
+        call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
+        if call_id and call_id in self.inner:
+            self.gone[entry.seq] = self.inner[call_id]
+        else:
+            self._show(entry)
 
     def _show(self, entry: Entry) -> None:
         self.shown[entry.seq] = None

@@ -13,7 +13,8 @@ from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.batch import TITLE_CHARS, Batch, open_turn_after, record_crc
 from timeloom.stores.blob_folder import BlobFolder, Staging
 from timeloom.stores.holders import Holders
-from timeloom.stores.sqlite import accounts, leases, open_turns
+from timeloom.stores.judging import judgements
+from timeloom.stores.sqlite import accounts, feedback, leases, open_turns
 from timeloom.stores.sqlite.database import Database, typed
 from timeloom.stores.words import storable
 from timeloom.wire.record import RECORD_VERSION
@@ -80,6 +81,8 @@ def append(
     else:
         sql = "UPDATE conversations SET tail = ?, last_ts = ? WHERE n = ?"
         connection.execute(sql, (batch.tail, batch.last_ts, found.number))
+    if given := judgements(batch):
+        feedback.note(connection, found.number, given)
     open_turn = open_turn_after(found.open_turn, batch.entries)
     if open_turn != found.open_turn:
         open_turns.note(connection, found.number, open_turn)
@@ -99,6 +102,7 @@ def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
     indexed = connection.execute("SELECT id FROM said_docsize WHERE id BETWEEN ? AND ?", span).fetchall()
     connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
+    feedback.forget(connection, found.number)
     connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
     accounts.forget(connection, conversation)
     connection.execute("PRAGMA secure_delete = OFF").fetchall()

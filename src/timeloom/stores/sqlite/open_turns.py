@@ -1,19 +1,11 @@
 """Open turns: which conversations have a turn that has not ended, kept in the conversation's own row."""
 
-from typing import Final
-
-import apsw
-import msgspec
-
 from timeloom.core.blocks import TurnEnded, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.timeline import Entry
 from timeloom.stores.batch import open_turn_after
+from timeloom.stores.sqlite.by_type import DAMAGE, entries_of_type, numbers
 from timeloom.stores.sqlite.database import Database, typed
 from timeloom.stores.words import storable
-from timeloom.wire.record import RecordError, decode_record
-
-_DAMAGE: Final = (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError, RecordError)
 
 
 def read_open(connection: Database, after: str, limit: int) -> list[ConversationId]:
@@ -40,10 +32,10 @@ def note(connection: Database, number: int, turn: TurnId | None) -> None:
 
 def fill(connection: Database) -> None:
     """Finds the open turns of conversations that were written before rows had a place for them."""
-    for (number,) in typed(connection.execute("SELECT n FROM conversations").fetchall(), tuple[int]):
+    for number in numbers(connection):
         try:
             turn = _open_turn(connection, number)
-        except _DAMAGE:
+        except DAMAGE:
             # It cannot be opened, so nobody could go on with it; the others can.
             continue
         if turn is not None:
@@ -53,18 +45,7 @@ def fill(connection: Database) -> None:
 def _open_turn(connection: Database, number: int) -> TurnId | None:
     """The turn that the newest start begins, if no end follows it."""
     first, last = number << 32, (number << 32) | 0xFFFF_FFFF
-    for started in _entries(connection, TurnStarted.type_name, first, last, "DESC LIMIT 1"):
-        ends = _entries(connection, TurnEnded.type_name, first | started.seq, last, "ASC")
+    for started in entries_of_type(connection, TurnStarted.type_name, first, last, "DESC LIMIT 1"):
+        ends = entries_of_type(connection, TurnEnded.type_name, first | started.seq, last)
         return open_turn_after(None, (started, *ends))
     return None
-
-
-def _entries(connection: Database, kind: str, after: int, last: int, order: str) -> list[Entry]:
-    """The entries of that type; a record's second line begins with it."""
-    sql = (
-        "SELECT place, record FROM entries WHERE place > ? AND place <= ?"
-        f" AND substr(record, instr(record, x'0a') + 1, ?) = ? ORDER BY place {order}"
-    )
-    beginning = f'{{"type":"{kind}"'.encode()
-    rows = connection.execute(sql, (after, last, len(beginning), beginning)).fetchall()
-    return [decode_record(record, place & 0xFFFF_FFFF) for place, record in typed(rows, tuple[int, bytes])]

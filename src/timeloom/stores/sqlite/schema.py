@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 
 from timeloom.ports.store import StoreError
-from timeloom.stores.sqlite import open_turns
+from timeloom.stores.sqlite import feedback, open_turns
 from timeloom.stores.sqlite.database import Database, Values
 
 APPLICATION_ID: Final = 0x74_6C_6F_6D
@@ -126,6 +126,22 @@ MIGRATIONS: Final = (
         CREATE INDEX conversations_open ON conversations(id) WHERE open_turn IS NOT NULL;
         """,
         open_turns.fill,
+    ),
+    Migration(
+        "feedback",
+        """
+        -- What stands of the feedback on each turn; the words of it are in the entries alone.
+        CREATE TABLE feedback(
+            n INTEGER NOT NULL,
+            turn TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            said TEXT NOT NULL,
+            PRIMARY KEY (n, turn, seq)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX feedback_times ON feedback(at);
+        """,
+        feedback.fill,
     ),
 )
 """In order, for ever: a migration that was released is never changed, only followed."""

@@ -7,17 +7,18 @@ import msgspec
 
 from timeloom.core.ids import ConversationId
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
-from timeloom.stores.sqlite.database import Database, Values
+from timeloom.stores.sqlite.database import Database, Values, typed
 from timeloom.stores.words import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor, storable
 
-_COLUMNS = "id, tenant, project, user, bundle, title, parent, started_ts, last_ts, tail"
+COLUMNS = "id, tenant, project, user, bundle, title, parent, started_ts, last_ts, tail"
+"""What a list shows of a conversation."""
 
 
 def read_info(connection: Database, conversation: ConversationId) -> ConversationInfo | None:
     """What a list shows of the conversation, if it is there."""
-    sql = f"SELECT {_COLUMNS} FROM conversations WHERE id = ?"
+    sql = f"SELECT {COLUMNS} FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
-    return _info(row) if row else None
+    return info_of(row) if row else None
 
 
 def need_info(connection: Database, conversation: ConversationId) -> ConversationInfo:
@@ -52,9 +53,29 @@ def read_page(connection: Database, query: ConversationQuery) -> ConversationPag
         conditions += ["n IN (SELECT rowid >> 32 FROM said WHERE said MATCH ?)"] * len(words)
         values += words
     where = " AND ".join(conditions)
-    sql = f"SELECT {_COLUMNS} FROM conversations WHERE {where} ORDER BY last_ts DESC, id DESC LIMIT ?"
-    found = [_info(row) for row in connection.execute(sql, (*values, size + 1))]
+    sql = f"SELECT {COLUMNS} FROM conversations WHERE {where} ORDER BY last_ts DESC, id DESC LIMIT ?"
+    found = [info_of(row) for row in connection.execute(sql, (*values, size + 1))]
     return ConversationPage(tuple(found[:size]), cursor_of(found[size - 1]) if len(found) > size else "")
+
+
+def read_said(connection: Database, conversation: ConversationId, words: str, limit: int) -> list[int]:
+    """The seqs of what was said in the conversation with any of the words, newest first."""
+    row = connection.execute("SELECT n FROM conversations WHERE id = ?", (storable(conversation),)).fetchone()
+    if row is None:
+        raise ConversationUnknownError(conversation)
+    wanted = _words(connection, words)
+    if not wanted:
+        return []
+    (number,), last = msgspec.convert(row, tuple[int]), 0xFFFF_FFFF
+    sql = "SELECT rowid & ? FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
+    span = (number << 32, number << 32 | last)
+    rows = connection.execute(sql, (last, " OR ".join(wanted), *span, page_size(limit))).fetchall()
+    return [seq for (seq,) in typed(rows, tuple[int])]
+
+
+def info_of(row: Values) -> ConversationInfo:
+    """What a list shows of the conversation whose columns these are."""
+    return msgspec.convert(dict(zip(COLUMNS.split(", "), row, strict=True)), ConversationInfo)
 
 
 def _words(connection: Database, text: str) -> Sequence[str]:
@@ -64,7 +85,3 @@ def _words(connection: Database, text: str) -> Sequence[str]:
     tokens = tokenize(data, apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False)
     words = dict.fromkeys(tokens)
     return [f'"{word}"*' for word in list(words)[:QUERY_WORDS]]
-
-
-def _info(row: Values) -> ConversationInfo:
-    return msgspec.convert(dict(zip(_COLUMNS.split(", "), row, strict=True)), ConversationInfo)

@@ -15,6 +15,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.clock import Clock, SystemClock, timestamp
+from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import HOLDER_CHARS, Lease
 from timeloom.ports.ledger import Ledger
@@ -33,11 +34,12 @@ from timeloom.stores.sqlite import changes, erasing, leases, schema
 from timeloom.stores.sqlite.books import SqliteBooks
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections, explained
 from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.feedback import read_judged
 from timeloom.stores.sqlite.open_turns import read_open
 from timeloom.stores.sqlite.poller import Poller
 from timeloom.stores.sqlite.presence import enter, need_journal
 from timeloom.stores.sqlite.reading import read_entries
-from timeloom.stores.sqlite.search import need_info, read_ids, read_page
+from timeloom.stores.sqlite.search import need_info, read_ids, read_page, read_said
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
 from timeloom.stores.words import storable
@@ -109,19 +111,16 @@ class SqliteStore:
         return self._ledger
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
-        held_by = storable(holder[:HOLDER_CHARS])
-
         def change(connection: Database) -> Lease:
-            now = timestamp(self._clock.epoch_us())
+            held_by, now = storable(holder[:HOLDER_CHARS]), timestamp(self._clock.epoch_us())
             return leases.acquire(connection, self._holders, conversation, held_by, now)
 
         return await taken(self._change(conversation, change), self.release)
 
     async def release(self, lease: Lease) -> None:
-        if self._closed:
-            # All its leases ended with it.
-            return
-        await self._change(lease.conversation, lambda connection: leases.release(connection, self._holders, lease))
+        # All leases of a closed store ended with it.
+        if not self._closed:
+            await self._change(lease.conversation, lambda connection: leases.release(connection, self._holders, lease))
 
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
@@ -200,8 +199,7 @@ class SqliteStore:
         try:
             while not self._followers.closed:
                 follower.forget()
-                page = await self._page_of(conversation, found.number, seq)
-                if page is None:
+                if (page := await self._page_of(conversation, found.number, seq)) is None:
                     return
                 for entry in page:
                     seq = entry.seq
@@ -214,6 +212,12 @@ class SqliteStore:
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
         return await self._read(lambda connection: read_page(connection, query))
 
+    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+        return await self._read(lambda connection: read_said(connection, conversation, words, limit), conversation)
+
+    async def judged(self, query: FeedbackQuery) -> FeedbackPage:
+        return await self._read(lambda connection: read_judged(connection, query))
+
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
         return await self._read(lambda connection: read_ids(connection, after, limit))
 
@@ -223,10 +227,12 @@ class SqliteStore:
     async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
         return await self._in_thread(lambda: self._blobs.read(tenant, ref))
 
+    async def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
+        return await self._in_thread(lambda: self._blobs.read_part(tenant, ref, start, most_bytes))
+
     async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
         def save(connection: Database) -> None:
-            found = changes.find(connection, conversation)
-            if found:
+            if found := changes.find(connection, conversation):
                 # A disk that is full or read-only costs a snapshot, which costs time and nothing else.
                 with contextlib.suppress(OSError):
                     self._snapshots.save(conversation, found.number, seq, version, data)
@@ -245,10 +251,7 @@ class SqliteStore:
         return await self._in_thread(self._snapshots.drop)
 
     async def verify(self) -> Verified:
-        def look(connection: Database) -> Verified:
-            return verify(connection, self._blobs, self._is_there)
-
-        return await self._read(look)
+        return await self._read(lambda connection: verify(connection, self._blobs, self._found))
 
     async def close(self) -> None:
         if not self._closed:
@@ -357,13 +360,12 @@ class SqliteStore:
             raise StoreError("store_unwritable", f"the blob folder refused a write: {error.strerror}") from None
         return batch
 
-    def _is_there(self, conversation: ConversationId) -> bool:
+    def _found(self, conversation: ConversationId) -> changes.Whereabouts | None:
         with self._connections.reader() as connection:
-            return changes.find(connection, conversation) is not None
+            return changes.find(connection, conversation)
 
     def _tenant_of(self, conversation: ConversationId, drafts: Sequence[Draft]) -> str:
-        with self._connections.reader() as connection:
-            found = changes.find(connection, conversation)
+        found = self._found(conversation)
         return found.tenant if found else named_tenant(drafts)
 
     async def _page_of(self, conversation: ConversationId, number: int, after: int) -> list[Entry] | None:

@@ -15,7 +15,8 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Finding, StoreError, Verified
 from timeloom.stores.batch import TITLE_CHARS, open_turn_after
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
-from timeloom.stores.sqlite import open_turns, schema
+from timeloom.stores.judging import Judgement, copied_by, judgements_in, note_judgement
+from timeloom.stores.sqlite import feedback, open_turns, schema
 from timeloom.stores.sqlite.changes import first_place, last_place
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database, typed
@@ -29,7 +30,8 @@ MAX_FINDINGS: Final = 10_000
 MAX_SEARCHED: Final = 1_000_000
 """How many numbers are tried one by one past a lost part of the list, whose highest number may be damaged too."""
 
-IsThere = Callable[[ConversationId], bool]
+IsThere = Callable[[ConversationId], object]
+"""Gives something where the conversation is there."""
 
 
 def verify(connection: Database, blobs: BlobFolder, is_there: IsThere) -> Verified:
@@ -156,15 +158,18 @@ class _Check:
                     refs.setdefault(ref, entry.seq)
         if expected <= info.tail:
             self._after_gap(conversation, expected, info.tail + 1)
-        elif not summary.agrees(info) or not self._names_open_turn(number, summary.open_turn):
+        elif not summary.agrees(info) or not self._follows(number, summary):
             message = f"the list shows conversation {conversation} otherwise than its entries do"
             self._add("store_damaged", message, conversation)
         self._payloads(number, info, refs)
 
-    def _names_open_turn(self, number: int, turn: TurnId | None) -> bool:
-        # A journal that is too damaged to be migrated may have no such column.
+    def _follows(self, number: int, summary: "_Summary") -> bool:
+        """Whether what is kept beside the entries follows from them."""
+        # A journal that is too damaged to be migrated may have no such column or table.
         with contextlib.suppress(apsw.SQLError):
-            return open_turns.listed(self._connection, number) == turn
+            if open_turns.listed(self._connection, number) != summary.open_turn:
+                return False
+            return feedback.listed(self._connection, number) == {seq: one.said for seq, one in summary.judged.items()}
         return True
 
     def _after_gap(self, conversation: ConversationId, expected: int, seq: int) -> int:
@@ -205,11 +210,15 @@ class _Summary:
         self._last: Entry | None = None
         self._title = ""
         self.open_turn: TurnId | None = None
+        self.judged: dict[int, Judgement] = {}
 
     def add(self, entry: Entry) -> None:
         self.open_turn = open_turn_after(self.open_turn, (entry,))
         self._header = self._header or entry
         self._last = entry
+        for one in judgements_in((entry,)):
+            if one.seq > copied_by(self._header.block):
+                note_judgement(self.judged, one)
         if isinstance(entry.block, Titled):
             self._title = entry.block.text[:TITLE_CHARS]
 

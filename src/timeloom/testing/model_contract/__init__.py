@@ -47,6 +47,7 @@ HTTP_CONTRACT: Final[Sequence[HttpCheck]] = (
     http.a_service_that_hangs_up_at_once_is_unreachable,
     http.a_slow_first_byte_is_a_timeout,
     http.silence_in_the_middle_is_a_timeout,
+    http.a_slow_reader_loses_nothing_of_a_cut_reply,
     http.what_is_not_json_is_refused,
     http.bytes_that_are_not_utf8_are_replaced,
     http.an_event_without_an_end_is_refused,

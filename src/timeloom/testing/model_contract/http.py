@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 from email.utils import formatdate
 
-from timeloom.ports.model import ErrorKind
+from timeloom.ports.model import ErrorKind, ModelError, TextPiece
 from timeloom.providers.settings import Timeouts
 from timeloom.testing.fake_service import STREAM_HEADERS, Answer, Pause
 from timeloom.testing.model_contract.building import KEY, REQUEST, SHORT_S, WAIT_S, HttpStage, Play, failed, outcome
@@ -108,6 +108,23 @@ async def silence_in_the_middle_is_a_timeout(stage: HttpStage) -> None:
     assert result.text == "begun"
     assert result.error is not None
     assert result.error.kind == "timeout"
+
+
+async def a_slow_reader_loses_nothing_of_a_cut_reply(stage: HttpStage) -> None:
+    """What came before the cut is kept until it is asked for."""
+    parts = stage.frames(Play(pieces=("one ", "two ", "six"), ending="cut"))
+    seen = ""
+    async with (
+        stage.playing(Answer(parts=parts, ending="cut")) as (model, _),
+        aclosing(model.stream(REQUEST)) as events,
+    ):
+        try:
+            async for event in events:
+                seen += event.text if isinstance(event, TextPiece) else ""
+                await asyncio.sleep(SHORT_S)
+        except ModelError as error:
+            assert error.kind == "cut"
+    assert seen == "one two six"
 
 
 async def what_is_not_json_is_refused(stage: HttpStage) -> None:

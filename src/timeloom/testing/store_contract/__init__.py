@@ -13,7 +13,7 @@ same place anew. With pytest:
 from collections.abc import Sequence
 from typing import Final
 
-from timeloom.testing.store_contract import erasing, follow, journal, keeping, leases, payloads, reader
+from timeloom.testing.store_contract import erasing, feedback, follow, journal, keeping, leases, payloads, reader
 from timeloom.testing.store_contract.building import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
@@ -28,6 +28,7 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     payloads.equal_payloads_of_a_tenant_are_stored_once,
     payloads.a_stored_payload_can_be_referred_to_again_within_its_tenant_only,
     payloads.tenants_of_any_name_are_kept_apart,
+    payloads.a_payload_is_read_in_parts,
     reader.a_part_of_a_conversation_loads,
     reader.what_is_unknown_is_said_to_be,
     reader.the_list_says_what_the_entries_say,
@@ -38,6 +39,11 @@ STORE_CONTRACT: Final[Sequence[Check]] = (
     reader.paging_shows_each_conversation_once_while_others_are_added,
     reader.a_list_refuses_a_cursor_that_it_did_not_give,
     reader.conversations_are_found_by_the_words_that_were_said,
+    reader.messages_are_found_by_any_of_their_words,
+    feedback.of_a_turn_the_newest_word_of_a_person_is_counted,
+    feedback.feedback_is_found_by_whose_it_is_and_when_it_was_given,
+    feedback.paging_shows_each_judged_conversation_once,
+    feedback.feedback_that_a_fork_copied_or_that_was_deleted_is_not_counted,
     follow.a_follower_gets_what_is_there_and_each_new_entry_once_in_order,
     follow.following_ends_when_the_conversation_is_deleted,
     follow.following_ends_when_the_store_closes,

@@ -85,3 +85,17 @@ async def tenants_of_any_name_are_kept_apart(open_store: Open) -> None:
                 else:
                     await refused("blob_missing", store.read_blob(tenant, ref_of(other.encode())))
         assert (await store.verify()).findings == ()
+
+
+async def a_payload_is_read_in_parts(open_store: Open) -> None:
+    """From any byte on, and past the end nothing; another tenant's is not there."""
+    async with opened(open_store) as store:
+        data = bytes(range(256)) * 100
+        mine = draft(Attachment(artifact_path=PATH, mime="a/b", data=data))
+        await store.append(CONVERSATION, 0, [header(), mine])
+        ref = ref_of(data)
+        for start, most_bytes in ((0, 10), (0, len(data)), (100, 1), (len(data) - 5, 100), (len(data), 10), (7, 0)):
+            part = await store.read_part("tenant", ref, start, most_bytes)
+            assert part == data[start : start + most_bytes], (start, most_bytes)
+        await refused("blob_missing", store.read_part("other", ref, 0, 1))
+        await refused("blob_missing", store.read_part("tenant", BlobRef("../" * 30, 5), 0, 1))

@@ -157,6 +157,25 @@ async def a_list_refuses_a_cursor_that_it_did_not_give(open_store: Open) -> None
             assert (await store.conversations(ConversationQuery(tenant="t", limit=limit))).conversations == ()
 
 
+async def messages_are_found_by_any_of_their_words(open_store: Open) -> None:
+    """The newest first; the title that counts is among them, and one that does not any more is not."""
+    async with opened(open_store) as store:
+        said = (Titled(text="Old pears"), UserPrompt(text="About PEARS"), Completion(text="Plums"), Titled(text="Pear"))
+        await store.append(CONVERSATION, 0, [header(), *map(draft, said), thought("pears")])
+        await store.append(ConversationId("conv_b"), 0, [header(), draft(UserPrompt(text="pears"))])
+        for words, limit, expected in (
+            ("pear", 10, [5, 3]),
+            ("plum pears", 10, [4, 3]),
+            ("pear", 1, [5]),
+            ("old", 10, []),
+            ("", 10, []),
+            ("!!! ---", 10, []),
+            ('" OR said:*', 10, []),
+        ):
+            assert await store.find_said(CONVERSATION, words, limit) == expected, words
+        await refused("conversation_unknown", store.find_said(ConversationId("conv_c"), "pear"))
+
+
 async def conversations_are_found_by_the_words_that_were_said(open_store: Open) -> None:
     """All words, as prefixes, case and accents aside; a query is never a program."""
     async with opened(open_store) as store:

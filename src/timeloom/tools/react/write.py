@@ -15,7 +15,7 @@ from timeloom.core.stream.citation_tokens import TOKEN, sids_of
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
 from timeloom.tools.mime import UNKNOWN, is_textual, mime_of
-from timeloom.tools.workspace import Workspace
+from timeloom.tools.workspace import UNSEEN, Workspace
 
 Channel = Literal["canvas", "timeline_text", "internal"]
 
@@ -77,6 +77,8 @@ def writable(path: str, context: ToolContext) -> Rewritten:
     target = rewrite(path, context.turn_id)
     if not target.writable:
         raise PathError("path_read_only", "the path names an attachment; write to files/ or outputs/ instead")
+    if any(part.startswith(UNSEEN) for part in target.physical.names):
+        raise PathError("path_name_unsafe", f"names that begin with {UNSEEN} are reserved; choose another")
     return target
 
 

@@ -1,0 +1,213 @@
+"""Programs in the local sandbox: how long a start takes, cold and warm, and what many executions leave behind."""
+
+import asyncio
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.measures import fresh_folder
+from bench.report import Bar, Section, Table
+from bench.settings import FULL, QUICK, Run
+from timeloom.ports.sandbox import Program, SandboxUnavailableError
+from timeloom.sandbox.local import LocalSandbox, LocalSettings
+from timeloom.sandbox.tree import Tree
+
+PYTHON: Final = "TIMELOOM_BENCH_DATA_PYTHON"
+"""Names a Python with pandas and matplotlib; without it that of the benchmark-only environment is taken, or our own."""
+
+COLD_OVER_BARE: Final = 2.0
+WARM_MS: Final = 15.0
+
+_CODE: Final = "print(1)"
+_ENGINES: Final = ("podman", "docker")
+_IMAGE: Final = "python:3.11-slim"
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    name: str
+    ms: tuple[float, ...]
+    libraries: str = "–"
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.ms)
+
+    def row(self, bare: float) -> tuple[str, str, float, float, float]:
+        return self.name, self.libraries, self.median, min(self.ms), self.median / bare
+
+
+@dataclass(frozen=True, slots=True)
+class _Traces:
+    """What there is at a moment of what executions could leave: on a machine that others use too, only what is ours."""
+
+    processes: int
+    mounts: int
+    descriptors: int
+    files: int
+
+    @classmethod
+    def seen(cls, folder: Path) -> "_Traces":
+        mounts = [line.split(" ") for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
+        return cls(
+            processes=len(Tree(os.getpid()).pids()) - 1,
+            mounts=sum(
+                place.startswith(str(folder)) or (place, kind) == ("/sys", "tmpfs") for _, place, kind, *_ in mounts
+            ),
+            descriptors=len(list(Path("/proc/self/fd").iterdir())),
+            files=sum(1 for _ in folder.rglob("*")),
+        )
+
+
+class _Nobody:
+    """A broker that has nothing."""
+
+    async def call(self, tool_id: str, params: str) -> str:
+        return "{}"
+
+    async def fetch(self, path: str) -> str:
+        return "{}"
+
+
+def measure_sandbox(run: Run) -> Section:
+    """A program that prints a number, started in every way, and many of them one after the other."""
+    starts, in_a_row = (40, 200) if run.sizes is FULL else (15, 40) if run.sizes is QUICK else (2, 3)
+    with fresh_folder(run.work) as folder:
+        try:
+            return asyncio.run(_measured(folder, _python(run), starts, in_a_row))
+        except SandboxUnavailableError as error:
+            bare = _Times("`python -I -c`", tuple(_bare(Path(sys.executable)) for _ in range(starts)))
+            return Section(tables=(_starts_table([bare], bare.median, (f"left out of this run: {error}",)),))
+
+
+async def _measured(folder: Path, python: Path, starts: int, in_a_row: int) -> Section:
+    cold = LocalSandbox(LocalSettings(python=python, folder=folder, warm=0))
+    warm = LocalSandbox(LocalSettings(python=python, folder=folder, warm=1))
+    try:
+        await cold.check()
+        loaded = await _libraries(warm)
+        # In turns, so that what else the machine does comes to all of them.
+        bare_ms, cold_ms, warm_ms = list[float](), list[float](), list[float]()
+        for _ in range(starts):
+            bare_ms.append(_bare(python))
+            cold_ms.append(await _ran_ms(cold))
+            await warm.warm()
+            warm_ms.append(await _ran_ms(warm))
+        times = [
+            _Times("`python -I -c`", tuple(bare_ms)),
+            _Times("sandbox, cold", tuple(cold_ms)),
+            _Times("sandbox, an interpreter that waited", tuple(warm_ms), loaded),
+            *_engines(min(starts, 5)),
+        ]
+        await warm.close()
+        before, after = await _many(cold, folder, in_a_row)
+    finally:
+        await warm.close()
+        await cold.close()
+    bare, cold_times, warm_times, *_ = times
+    return Section(
+        tables=(
+            _starts_table(times, bare.median, (f"the program is `{_CODE}`; from the wish to run it to its end",)),
+            _traces_table(before, after, in_a_row),
+        ),
+        bars=(
+            Bar("sandbox: cold start over a bare start", cold_times.median / bare.median, at_most=COLD_OVER_BARE),
+            Bar(f"sandbox: warm start, ms, with {loaded}", warm_times.median, at_most=WARM_MS),
+            Bar(f"sandbox: left behind by {in_a_row} executions", float(_more(before, after)), at_most=0),
+        ),
+    )
+
+
+def _python(run: Run) -> Path:
+    """The Python whose libraries programs have."""
+    for python in (os.environ.get(PYTHON), run.peer):
+        if python is not None and _works([str(python), "-c", "import pandas"]):
+            return Path(python)
+    return Path(sys.executable)
+
+
+def _works(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+async def _libraries(sandbox: LocalSandbox) -> str:
+    """Which of those that are loaded in advance are installed."""
+    await sandbox.warm()
+    heard: list[str] = []
+    code = "import sys; print([name for name in ('numpy', 'pandas', 'matplotlib') if name in sys.modules])"
+    async with sandbox.run(
+        Program(code=code, execution_id="bench"), _Nobody(), lambda _stream, text: heard.append(text)
+    ):
+        pass
+    return "".join(heard).strip("[]\n").replace("'", "") or "no libraries"
+
+
+def _bare(python: Path) -> float:
+    started = time.perf_counter()
+    subprocess.run([python, "-I", "-c", _CODE], stdout=subprocess.DEVNULL, check=True)
+    return (time.perf_counter() - started) * 1000
+
+
+async def _ran_ms(sandbox: LocalSandbox) -> float:
+    started = time.perf_counter()
+    async with sandbox.run(Program(code=_CODE, execution_id="bench"), _Nobody(), lambda _stream, _text: None) as ran:
+        took = (time.perf_counter() - started) * 1000
+        assert (ran.ending, ran.stdout_tail) == ("exited", "1\n"), ran
+    return took
+
+
+def _engines(starts: int) -> list[_Times]:
+    """The same program in a container, where an engine and the image are there already; nothing is fetched."""
+    found: list[_Times] = []
+    for engine in filter(shutil.which, _ENGINES):
+        command = [engine, "run", "--rm", "--pull=never", "--network=none", _IMAGE, "python", "-I", "-c", _CODE]
+        if _works(command):
+            took: list[float] = []
+            for _ in range(starts):
+                started = time.perf_counter()
+                subprocess.run(command, capture_output=True, check=True)
+                took.append((time.perf_counter() - started) * 1000)
+            found.append(_Times(f"`{engine} run`", tuple(took)))
+    return found
+
+
+async def _many(sandbox: LocalSandbox, folder: Path, number: int) -> tuple[_Traces, _Traces]:
+    """What is there before and after so many executions."""
+    await _ran_ms(sandbox)
+    before = _Traces.seen(folder)
+    for _ in range(number):
+        await _ran_ms(sandbox)
+    return before, _Traces.seen(folder)
+
+
+def _more(before: _Traces, after: _Traces) -> int:
+    return max(
+        after.processes - before.processes,
+        after.mounts - before.mounts,
+        after.descriptors - before.descriptors,
+        after.files - before.files,
+    )
+
+
+def _starts_table(times: list[_Times], bare: float, notes: tuple[str, ...]) -> Table:
+    return Table(
+        title="Starting a program",
+        columns=("how", "loaded in advance", "median ms", "quickest ms", "over bare"),
+        rows=tuple(each.row(bare) for each in times),
+        notes=notes,
+    )
+
+
+def _traces_table(before: _Traces, after: _Traces, number: int) -> Table:
+    columns = ("", "processes", "mounts", "descriptors", "files and folders")
+    rows = tuple(
+        (name, each.processes, each.mounts, each.descriptors, each.files)
+        for name, each in ((f"before {number} executions in a row", before), ("after", after))
+    )
+    return Table(title="What executions leave behind", columns=columns, rows=rows)

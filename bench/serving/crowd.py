@@ -1,0 +1,242 @@
+"""A crowd of clients: raw connections in one process, as cheap as they can be, so that the server is what is measured.
+
+Reads a plan from standard input, a line of JSON, and writes a line when all are there and one when it is over.
+"""
+
+import asyncio
+import re
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from bench.serving.plans import First, Firsts, Held, Hold, Idle, Plan, Ready, Report, Stayed, Take, Taken, Where
+from bench.serving.stamping import message
+
+CHAT: Final = "/chat/home/bench"
+
+OPEN_AT_ONCE: Final = 64
+"""Requests for idle streams that are on their way at once."""
+
+TICK_S: Final = 0.01
+
+_EVENT: Final = re.compile(rb"(?:id: \d+\n)?event: (\S+)\n(data: [^\n]*\n)\n")
+_STAMP: Final = re.compile(rb"\d{6,}")
+_CONVERSATION: Final = re.compile(rb'"conversation_id":"([^"]+)"')
+
+
+class Connection(asyncio.Protocol):
+    """One request and the events of its answer, until somebody has heard enough."""
+
+    def __init__(self, request: bytes, hear: Callable[["Connection", bytes, bytes], None]) -> None:
+        self._request = request
+        self._hear = hear
+        self._rest = b""
+        self._transport: asyncio.BaseTransport | None = None
+        self.ended = asyncio.Event()
+        self.events: list[str] = []
+        self.keeps_events = False
+        self.beats = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        data = self._rest + data
+        self.beats += data.count(b": still here\n\n")
+        end = 0
+        for found in _EVENT.finditer(data):
+            end = found.end()
+            if self.keeps_events:
+                self.events.append(found[0].decode())
+            self._hear(self, found[1], found[2])
+        self._rest = data[end:][-65536:]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+    def close(self) -> None:
+        """Hangs up."""
+        if self._transport:
+            self._transport.close()
+
+
+def post(where: Where, path: str, body: object) -> bytes:
+    """A request with a body, whose answer is a stream."""
+    data = msgspec.json.encode(body)
+    return _head("POST", path, where, f"content-type: application/json\r\ncontent-length: {len(data)}\r\n") + data
+
+
+async def connect(where: Where, request: bytes, hear: Callable[[Connection, bytes, bytes], None]) -> Connection:
+    """A connection on which that was asked."""
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(lambda: Connection(request, hear), "127.0.0.1", where.port)
+    return connection
+
+
+async def hold(plan: Hold) -> Held:
+    """Opens the streams little by little, then counts for as long as all of them are there."""
+    began_s = time.monotonic()
+    from_ns = int((began_s + plan.ramp_s) * 1e9)
+    until_ns = from_ns + int(plan.hold_s * 1e9)
+    # A second more than what counts: the ends of so many turns are not part of it.
+    said = post(plan.where, CHAT, {"message": message(until_ns + 1_000_000_000, plan.every_ms)})
+    late_ms, own_ms = array("d"), array("d")
+
+    def hear(_: Connection, name: bytes, data: bytes) -> None:
+        if name == b"chat.delta":
+            now = time.monotonic_ns()
+            for stamp in _STAMP.findall(data, data.find(b'"text":')):
+                if from_ns <= (at := int(stamp)) < until_ns:
+                    late_ms.append((now - at) / 1e6)
+
+    connections: list[Connection] = []
+    for n in range(plan.streams):
+        await asyncio.sleep(began_s + plan.ramp_s * 0.8 * n / plan.streams - time.monotonic())
+        connections.append(await connect(plan.where, said, hear))
+    await asyncio.sleep(from_ns / 1e9 + plan.hold_s / 2 - time.monotonic())
+    _say(Ready(sum(not one.ended.is_set() for one in connections)))
+    while (before := time.monotonic()) < until_ns / 1e9:
+        await asyncio.sleep(TICK_S)
+        own_ms.append((time.monotonic() - before - TICK_S) * 1000)
+    for one in connections:
+        await one.ended.wait()
+    late, own = sorted(late_ms), sorted(own_ms)
+    return Held(
+        deltas=len(late),
+        expected=int(plan.streams * plan.hold_s * 1000 / plan.every_ms),
+        p50_ms=_at(late, 0.5),
+        p99_ms=_at(late, 0.99),
+        worst_ms=_at(late, 1.0),
+        own_p99_ms=_at(own, 0.99),
+    )
+
+
+async def take(plan: Take) -> Taken:
+    """Turn after turn by each client."""
+    each_s: list[float] = []
+    names: list[str] = []
+
+    async def client() -> None:
+        name = ""
+        for _ in range(plan.turns_each):
+            began_s = time.monotonic()
+            name = await _turn(plan.where, name)
+            each_s.append(time.monotonic() - began_s)
+        names.append(name)
+
+    began_s = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(plan.clients):
+            group.create_task(client())
+    return Taken(took_s=time.monotonic() - began_s, each_s=each_s, conversations=names)
+
+
+async def _turn(where: Where, conversation: str) -> str:
+    """The conversation in which the turn took place."""
+    found: list[str] = []
+
+    def hear(_: Connection, name: bytes, data: bytes) -> None:
+        if name == b"conv.status" and not found and (seen := _CONVERSATION.search(data)):
+            found.append(seen[1].decode())
+
+    body = {"message": "Hello?", **({"conversation_id": conversation} if conversation else {})}
+    connection = await connect(where, post(where, CHAT, body), hear)
+    await connection.ended.wait()
+    return found[0]
+
+
+async def first(plan: First) -> Firsts:
+    """Request after request."""
+    each_s: list[float] = []
+    events: list[str] = []
+    for _ in range(plan.times):
+        seen: list[float] = []
+
+        def hear(_: Connection, _name: bytes, data: bytes, seen: list[float] = seen) -> None:
+            # Mostly a delta; a reader for whom it came too early has the text from a block.
+            if plan.text.encode() in data:
+                seen.append(time.monotonic())
+
+        request = post(plan.where, plan.path, {"message": "Hello?"})
+        began_s = time.monotonic()
+        connection = await connect(plan.where, request, hear)
+        connection.keeps_events = True
+        await connection.ended.wait()
+        each_s.append(seen[0] - began_s)
+        events = connection.events
+    return Firsts(each_s, events)
+
+
+async def idle(plan: Idle) -> Stayed:
+    """Connections that wait."""
+    names = plan.conversations
+    connections: list[Connection] = []
+    turns = asyncio.Semaphore(OPEN_AT_ONCE)
+
+    async def open_one(n: int) -> None:
+        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        seen: list[bytes] = []
+
+        def hear(_: Connection, name: bytes, _data: bytes) -> None:
+            # The second status says that all blocks were told and that the stream is live.
+            seen.append(name)
+            if seen.count(b"conv.status") == 2 and not heard.done():
+                heard.set_result(None)
+
+        async with turns:
+            path = f"{CHAT}/{names[n % len(names)]}/stream?after=1"
+            connections.append(await connect(plan.where, _head("GET", path, plan.where, ""), hear))
+            await heard
+
+    async with asyncio.TaskGroup() as group:
+        for n in range(plan.streams):
+            group.create_task(open_one(n))
+    for one in connections:
+        one.beats = 0
+    _say(Ready(len(connections)))
+    await asyncio.sleep(plan.stay_s)
+    left = [one for one in connections if not one.ended.is_set()]
+    alive = sum(one.beats > 0 or not plan.stay_s for one in left)
+    for one in connections:
+        one.close()
+    return Stayed(len(left), alive)
+
+
+def main() -> None:
+    """Carries out one plan."""
+    plan: Plan = msgspec.json.decode(sys.stdin.readline(), type=Plan)
+    match plan:
+        case Hold():
+            report: Report = asyncio.run(hold(plan))
+        case Take():
+            report = asyncio.run(take(plan))
+        case First():
+            report = asyncio.run(first(plan))
+        case Idle():
+            report = asyncio.run(idle(plan))
+    _say(report)
+
+
+def _head(method: str, path: str, where: Where, more: str) -> bytes:
+    return (
+        f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{where.port}\r\naccept: text/event-stream\r\n"
+        f"authorization: Bearer {where.token}\r\nconnection: close\r\n{more}\r\n"
+    ).encode()
+
+
+def _at(values: list[float], share: float) -> float:
+    return values[min(len(values) - 1, int(len(values) * share))] if values else float("inf")
+
+
+def _say(report: Report) -> None:
+    print(msgspec.json.encode(report).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

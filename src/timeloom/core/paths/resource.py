@@ -1,0 +1,114 @@
+"""Resource names: a file of some conversation by one name that says whose it is, wherever it is asked for."""
+
+import re
+from typing import Final, Literal, assert_never
+
+import msgspec
+
+from timeloom.core.ids import ConversationId, IdError, MessageId, TurnId, conversation_id
+from timeloom.core.paths.errors import PathError, shown
+from timeloom.core.paths.forms import AttachmentPath, EventAttachmentPath, FileForm, FilePath
+
+MAX_RESOURCE_CHARS: Final = 8192
+"""Longest resource name. Smaller refuses names of users and files that exist; larger only costs time."""
+
+Stage = Literal["file", "attachment"]
+"""What it is: something that a turn made, or something that was sent to it."""
+
+Role = Literal["artifact", "user", "external"]
+"""Whose word it came with: the agent's, the user's first message, or a later event."""
+
+_FORM: Final = "ef:{tenant}:{project}:chatbot:{stage}:{user_id}:{conv_id}:{turn_id}:{role}:{path}"
+_ESCAPED: Final = re.compile(rb"%([0-9A-F]{2})")
+_TO_ESCAPE: Final = re.compile(rb"[^A-Za-z0-9._~@+-]")
+
+
+class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, with the tenant, the project, the user and the conversation that it belongs to; `str()` is the name.
+
+    What stands in a tenant, project or user beside letters, digits and `._~@+-` is percent-encoded in the name.
+    """
+
+    tenant: str
+    project: str
+    user: str
+    conversation: ConversationId
+    path: FileForm
+
+    def __post_init__(self) -> None:
+        if not (self.tenant and self.project and self.user):
+            raise _malformed("tenant, project and user are not empty")
+        try:
+            conversation_id(self.conversation)
+        except IdError as error:
+            raise _malformed(str(error)) from error
+
+    def __str__(self) -> str:
+        stage, role, path = _behind(self.path)
+        owner = ":".join(map(_escaped, (self.tenant, self.project)))
+        return f"ef:{owner}:chatbot:{stage}:{_escaped(self.user)}:{self.conversation}:{self.path.turn}:{role}:{path}"
+
+
+def parse_resource(text: str) -> ResourceName:
+    """The resource name that the text is; raises `PathError` for all but the one way to write it."""
+    if len(text) > MAX_RESOURCE_CHARS:
+        raise PathError("path_too_long", f"a resource name has at most {MAX_RESOURCE_CHARS} characters")
+    parts = text.split(":", 9)
+    if len(parts) < 10 or (parts[0], parts[3]) != ("ef", "chatbot"):
+        raise _malformed(f"got {shown(text)}")
+    _, tenant, project, _, stage, user, conversation, turn, role, path = parts
+    name = ResourceName(
+        tenant=_unescaped(tenant),
+        project=_unescaped(project),
+        user=_unescaped(user),
+        conversation=ConversationId(conversation),
+        path=_file(TurnId(turn), stage, role, path),
+    )
+    if str(name) != text:
+        raise _malformed(f"it is written as {shown(str(name))}")
+    return name
+
+
+def _behind(path: FileForm) -> tuple[Stage, Role, str]:
+    """What the name says behind the turn."""
+    match path:
+        case FilePath(_, area, rel):
+            return "file", "artifact", f"{area}/{rel}"
+        case AttachmentPath(_, name):
+            return "attachment", "user", name
+        case EventAttachmentPath(_, kind, message, name):
+            return "attachment", "external", f"{kind}/{message}/{name}"
+        case _:
+            assert_never(path)
+
+
+def _file(turn: TurnId, stage: str, role: str, path: str) -> FileForm:
+    match stage, role, path.split("/"):
+        case "file", "artifact", [("files" | "outputs") as area, *rel]:
+            return FilePath(turn, area, "/".join(rel))
+        case "attachment", "user", [name]:
+            return AttachmentPath(turn, name)
+        case "attachment", "external", [kind, message, name]:
+            return EventAttachmentPath(turn, kind, MessageId(message), name)
+        case _:
+            raise _malformed(
+                "stage, role and path are file:artifact:files/<rel>, file:artifact:outputs/<rel>, "
+                "attachment:user:<name> or attachment:external:<kind>/<message_id>/<name>"
+            )
+
+
+def _escaped(text: str) -> str:
+    raw = text.encode("utf-8", "surrogatepass")
+    return _TO_ESCAPE.sub(lambda found: b"%%%02X" % found[0][0], raw).decode()
+
+
+def _unescaped(text: str) -> str:
+    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode("utf-8", "surrogatepass"))
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise _malformed(f"{shown(text)} is not percent-encoded UTF-8") from None
+
+
+def _malformed(why: str) -> PathError:
+    return PathError("rn_malformed", f"a resource name is {_FORM}; {why}")

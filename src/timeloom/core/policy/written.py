@@ -1,0 +1,51 @@
+"""What a call wrote: a file, a note or a plan that says what the call's parameters say."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from timeloom.core.blocks import Note, PlanRecorded, ResultContent, ToolCall
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.timeline import Entry
+
+WRITING: Final = frozenset({"react.write", "react.patch"})
+"""Tools whose files hold what they were called with."""
+
+_Key = tuple[TurnId, CallId]
+
+
+def with_written(entries: Sequence[Entry], seqs: frozenset[int]) -> frozenset[int]:
+    """These entries, and with a call what it wrote.
+
+    A file and the note of the same call are one text in two places: with either the other is meant, too.
+    """
+    writing = {
+        (entry.turn_id, entry.block.tool_call_id)
+        for entry in entries
+        if isinstance(entry.block, ToolCall) and entry.block.tool_id in WRITING
+    }
+    named = [entries[seq - 1] for seq in seqs]
+    planning = {_call(entry) for entry in named if isinstance(entry.block, ToolCall)}
+    wanted = planning | {key for entry in named if (key := _written_by(entry, writing))}
+    found = set(seqs)
+    last: _Key | None = None
+    for entry in entries:
+        last = _call(entry) or last
+        is_plan = isinstance(entry.block, PlanRecorded) and last in planning
+        if is_plan or _written_by(entry, writing) in wanted:
+            found.add(entry.seq)
+    return frozenset(found)
+
+
+def _call(entry: Entry) -> _Key | None:
+    return (entry.turn_id, entry.block.tool_call_id) if isinstance(entry.block, ToolCall) else None
+
+
+def _written_by(entry: Entry, writing: set[_Key]) -> _Key | None:
+    """The call whose words the entry repeats."""
+    match entry.block:
+        case Note(tool_call_id=call):
+            return entry.turn_id, call
+        case ResultContent(tool_call_id=call, artifact_path=path) if path.startswith("fi:"):
+            return (entry.turn_id, call) if (entry.turn_id, call) in writing else None
+        case _:
+            return None

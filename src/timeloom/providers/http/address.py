@@ -1,0 +1,69 @@
+"""The address of a service: whom to connect to, and what a request to it begins with."""
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+import idna
+import msgspec
+
+from timeloom.providers.http.answer import TransportError
+
+PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
+_SAFE: Final = "/%:@!$&'()*+,;=~-._?"
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?|")
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where requests go; `headers` are those that the address itself asks for."""
+
+    host: str
+    port: int
+    secure: bool
+    target: str
+    headers: Mapping[str, str]
+
+
+def address_of(url: str) -> Address:
+    """The address that the URL names; raises `TransportError`."""
+    try:
+        parts = urlsplit(url)
+        host, port = _ascii(parts.hostname or ""), parts.port
+    except ValueError as error:
+        raise TransportError("its address is not a URL") from error
+    if parts.scheme not in PORTS or not host:
+        raise TransportError("its address does not begin with http:// or https:// and a host")
+    shown = f"[{host}]" if ":" in host else host
+    return Address(
+        host=host,
+        port=port or PORTS[parts.scheme],
+        secure=parts.scheme == "https",
+        target=quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""),
+        headers={"host": shown if port in (None, PORTS[parts.scheme]) else f"{shown}:{port}", **_login(parts)},
+    )
+
+
+def request_head(address: Address, headers: Mapping[str, str], length: int) -> bytes:
+    """The head of a POST of that many bytes; raises `TransportError` for what may not stand in a header."""
+    sent = {**headers, **address.headers, "content-length": str(length)}
+    for name, value in sent.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            # The value is not shown: it may be a key.
+            raise TransportError(f"the header {name!r} has characters that HTTP does not allow")
+    lines = [f"POST {address.target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def _ascii(host: str) -> str:
+    return host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
+
+
+def _login(parts: SplitResult) -> Mapping[str, str]:
+    """A name and a password in the URL go before a key, as in other clients."""
+    if parts.username is None:
+        return {}
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"authorization": f"Basic {base64.b64encode(login.encode()).decode('ascii')}"}

@@ -1,0 +1,31 @@
+"""Certificates: which services this machine trusts."""
+
+import os
+import ssl
+import sys
+from functools import cache
+from typing import Final
+
+import truststore
+
+BUNDLES: Final = (
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/ca-bundle.pem",
+)
+"""Where systems keep their certificates; a Python from elsewhere may have been built to look in other places."""
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """The certificates of this machine, loaded once; that takes longer than a request on loopback."""
+    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+    if sys.platform in ("darwin", "win32") and not named:
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.create_default_context()
+    if not named and not ssl.get_default_verify_paths().cafile:
+        for bundle in [place for place in BUNDLES if os.path.isfile(place)][:1]:  # noqa: PTH113
+            context.load_verify_locations(bundle)
+    return context

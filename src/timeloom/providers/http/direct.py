@@ -1,0 +1,86 @@
+"""The direct way to a service: connections of our own, of which those that are idle are used again."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType] - bare tuples in it
+
+from timeloom.providers.http.address import Address, address_of, request_head
+from timeloom.providers.http.answer import Answer, TransportError
+from timeloom.providers.http.certificates import certificates
+from timeloom.providers.http.connection import Connection
+
+MAX_IDLE: Final = 100
+IDLE_S: Final = 5.0
+"""How long a connection waits for its next request. Services close idle ones, and a request may cross with that."""
+
+NEXT_ADDRESS_S: Final = 0.25
+"""After how long the host's next address is tried beside the one that has not answered yet (RFC 8305)."""
+
+
+class DirectTransport:
+    """Asks a service over HTTP/1.1, with TLS where its URL says so."""
+
+    def __init__(self, url: str, connect_s: float) -> None:
+        self._url = url
+        self._connect_s = connect_s
+        self._idle: list[Connection] = []
+
+    async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        address = address_of(self._url)
+        request = request_head(address, headers, len(body)) + body
+        connection = await self._waiting() or await self._opened(address)
+        try:
+            await connection.ask(request)
+        except BaseException:
+            await connection.drop()
+            raise
+        return Answer(connection.status, connection.headers, connection.read, partial(self._leave, connection))
+
+    async def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.drop()
+
+    async def _waiting(self) -> Connection | None:
+        """The connection that was used last, if the service has not closed it meanwhile."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable and now - connection.idle_since < IDLE_S:
+                return connection
+            await connection.drop()
+        return None
+
+    async def _opened(self, address: Address) -> Connection:
+        try:
+            async with asyncio.timeout(self._connect_s):
+                return await _connected(address)
+        except TimeoutError as error:
+            raise TransportError(f"no connection within {self._connect_s:g} s") from error
+        except OSError as error:
+            raise TransportError(str(error)) from error
+
+    async def _leave(self, connection: Connection) -> None:
+        if connection.reusable and len(self._idle) < MAX_IDLE:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            await connection.drop()
+
+
+async def _connected(address: Address) -> Connection:
+    loop = asyncio.get_running_loop()
+    places = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    # Not every event loop tries addresses side by side: uvloop does not.
+    connected = await start_connection(places, happy_eyeballs_delay=NEXT_ADDRESS_S, interleave=1)
+    try:
+        tls, name = (certificates(), address.host) if address.secure else (None, None)
+        _, connection = await loop.create_connection(Connection, sock=connected, ssl=tls, server_hostname=name)
+    except BaseException:
+        connected.close()
+        raise
+    return connection

@@ -1,0 +1,60 @@
+"""Sharing: which conversations hold the same entries, because they were forked from one another."""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from typing import Final
+
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.ports.reader import ConversationInfo, ConversationQuery
+from timeloom.ports.store import Store
+
+PAGE: Final = 500
+"""How many conversations are listed at once."""
+
+
+async def sharing(store: Store, info: ConversationInfo, seq: int) -> tuple[ConversationId, ...]:
+    """The conversations that have that entry of this one: forks of it, what it was forked from, and forks of those.
+
+    One that was deleted does not part those that were forked from it.
+    """
+    listed = await _all(store, info.tenant)
+    parents = {other.id: other.parent for other in listed if other.parent}
+    beside = defaultdict[ConversationId, list[ConversationId]](list)
+    for child, parent in parents.items():
+        beside[child].append(parent)
+        beside[parent].append(child)
+    ways, seen = deque([info.id]), {info.id}
+    while ways:
+        here = ways.popleft()
+        for there in beside[here]:
+            if there not in seen and seq <= await _common(store, here, there, parents):
+                seen.add(there)
+                ways.append(there)
+    return tuple(sorted(other.id for other in listed if other.id in seen - {info.id}))
+
+
+async def _all(store: Store, tenant: str) -> list[ConversationInfo]:
+    found: list[ConversationInfo] = []
+    cursor = ""
+    while True:
+        page = await store.conversations(ConversationQuery(tenant=tenant, cursor=cursor, limit=PAGE))
+        found += page.conversations
+        cursor = page.cursor
+        if not cursor:
+            return found
+
+
+async def _common(
+    store: Store, one: ConversationId, other: ConversationId, parents: Mapping[ConversationId, ConversationId]
+) -> int:
+    """Up to which entry a conversation and the one that it was forked from are the same."""
+    child, parent = (one, other) if parents.get(one) == other else (other, one)
+    (header,) = await store.load(child, limit=1)
+    return _forked_at(header, parent)
+
+
+def _forked_at(header: Entry, parent: ConversationId) -> int:
+    point = header.block.forked_from if isinstance(header.block, ConversationStarted) else None
+    return point.seq if point and point.conversation_id == parent else 0

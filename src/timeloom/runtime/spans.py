@@ -1,0 +1,193 @@
+"""Spans of the gen_ai conventions of OpenTelemetry, made from a log: whoever reads it again makes the same spans."""
+
+from hashlib import sha256
+from typing import Final, Literal
+
+import msgspec
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    ModelAnswered,
+    ModelCalled,
+    ResultDigest,
+    ResultStatus,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
+from timeloom.core.blocks.turn import EndReason
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.timeline import Entry, microseconds_between
+
+AGENT: Final = "timeloom"
+
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+
+_IN_ORDER: Final[frozenset[EndReason]] = frozenset({"completed", "exited", "stopped", "cancelled"})
+"""Ends of turns that are no failure."""
+
+Attribute = str | int | tuple[str, ...]
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A span that is over; its ids follow from its place, so that whoever makes it again makes the same."""
+
+    trace_id: str
+    """32 hex digits: one for each turn."""
+    span_id: str
+    """16 hex digits."""
+    parent_id: str = ""
+    name: str
+    kind: Literal["internal", "client"]
+    start_ns: int
+    end_ns: int
+    attributes: dict[str, Attribute]
+    error: str = ""
+    """What went wrong, as a code; empty where nothing did."""
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    entry: Entry
+    attributes: dict[str, Attribute]
+
+
+class Spans:
+    """Takes in the entries of one conversation in their order and gives each span when it is over.
+
+    What people, models and tools said is left out unless `content` is set, and then only what stands in the entry.
+    """
+
+    def __init__(self, conversation: ConversationId, *, content: bool = False) -> None:
+        self._conversation = conversation
+        self._content = content
+        self._turns: dict[TurnId, Entry] = {}
+        self._asked: dict[tuple[TurnId, str, int, int], _Begun] = {}
+        self._called: dict[tuple[TurnId, CallId], _Begun] = {}
+
+    def add(self, entry: Entry) -> Span | None:
+        """The span that this entry ends."""
+        block, turn = entry.block, entry.turn_id
+        match block:
+            case TurnStarted():
+                self._turns[turn] = entry
+            case ModelCalled(purpose=purpose, round=number, attempt=attempt):
+                self._asked[turn, purpose, number, attempt] = _Begun(entry, _request(block))
+            case ModelAnswered(purpose=purpose, round=number, attempt=attempt):
+                if begun := self._asked.pop((turn, purpose, number, attempt), None):
+                    return self._chat(begun, entry, block)
+            case ToolCall(tool_call_id=call_id):
+                self._called[turn, call_id] = _Begun(entry, self._call(block))
+            case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
+                # A call has a receipt for each artifact, and they come together.
+                if begun := self._called.pop((turn, call_id), None):
+                    return self._span(f"execute_tool {_tool(begun)}", begun, entry, _failure(block))
+            case TurnEnded(reason=reason):
+                return self._turn(entry, reason)
+            case _:
+                pass
+        return None
+
+    def _turn(self, end: Entry, reason: EndReason) -> Span | None:
+        started = self._turns.pop(end.turn_id, None)
+        # What was never answered is not answered any more.
+        self._asked = {key: begun for key, begun in self._asked.items() if key[0] != end.turn_id}
+        self._called = {key: begun for key, begun in self._called.items() if key[0] != end.turn_id}
+        if started is None:
+            return None
+        attributes: dict[str, Attribute] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": AGENT,
+            "timeloom.turn.end_reason": reason,
+        }
+        error = "" if reason in _IN_ORDER else reason
+        return self._span(f"invoke_agent {AGENT}", _Begun(started, attributes), end, error)
+
+    def _chat(self, begun: _Begun, end: Entry, answer: ModelAnswered) -> Span:
+        attributes = begun.attributes | {"gen_ai.response.model": answer.model}
+        attributes["gen_ai.response.finish_reasons"] = (answer.stop_reason,)
+        if answer.usage_reported:
+            attributes |= _usage(answer.usage)
+        if self._content and isinstance(answer.text, str):
+            attributes["gen_ai.output.messages"] = _message(answer.text, answer.stop_reason)
+        name = f"chat {attributes['gen_ai.request.model']}"
+        return self._span(name, _Begun(begun.entry, attributes), end, answer.error)
+
+    def _call(self, call: ToolCall) -> dict[str, Attribute]:
+        attributes: dict[str, Attribute] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.tool_id,
+            "gen_ai.tool.call.id": call.tool_call_id,
+            "gen_ai.tool.type": "function",
+        }
+        if self._content and isinstance(call.params, str):
+            attributes["gen_ai.tool.call.arguments"] = call.params
+        return attributes
+
+    def _span(self, name: str, begun: _Begun, end: Entry, error: str) -> Span:
+        start = begun.entry
+        turn = self._turns.get(start.turn_id)
+        attributes = {**begun.attributes, "gen_ai.conversation.id": self._conversation}
+        attributes |= {"timeloom.turn.id": start.turn_id, "timeloom.seq": start.seq}
+        if error:
+            attributes["error.type"] = error
+        start_ns = _ns(start.ts)
+        return Span(
+            trace_id=sha256(f"{self._conversation}/{start.turn_id}".encode()).hexdigest()[:32],
+            span_id=self._span_id(start),
+            parent_id=self._span_id(turn) if turn else "",
+            name=name,
+            kind="client" if isinstance(start.block, ModelCalled) else "internal",
+            start_ns=start_ns,
+            end_ns=max(start_ns, _ns(end.ts)),
+            attributes=attributes,
+            error=error,
+        )
+
+    def _span_id(self, entry: Entry) -> str:
+        return sha256(f"{self._conversation}/{entry.turn_id}/{entry.seq}".encode()).hexdigest()[:16]
+
+
+def _request(call: ModelCalled) -> dict[str, Attribute]:
+    provider, _, model = call.model.rpartition(":")
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider or AGENT,
+        "gen_ai.request.model": model,
+        "timeloom.model.purpose": call.purpose,
+        "timeloom.model.attempt": call.attempt,
+        "timeloom.round": call.round,
+    }
+
+
+def _usage(usage: Usage) -> dict[str, Attribute]:
+    """The conventions count what was read from a cache or written to it among the input."""
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+    }
+
+
+def _message(text: str, stop_reason: str) -> str:
+    message = {"role": "assistant", "parts": [{"type": "text", "content": text}], "finish_reason": stop_reason}
+    return msgspec.json.encode([message]).decode()
+
+
+def _tool(begun: _Begun) -> str:
+    return str(begun.attributes["gen_ai.tool.name"])
+
+
+def _failure(block: AnyBlock) -> str:
+    match block:
+        case ResultDigest(digest=digest):
+            return digest.error.code if digest.error else ""
+        case ResultStatus(error=error):
+            return error.code if error else ""
+        case _:
+            return ""
+
+
+def _ns(ts: str) -> int:
+    return microseconds_between(_EPOCH, ts) * 1000

@@ -1,0 +1,1 @@
+"""Sandboxes: places where a program that nobody trusts runs, and can do its work and nothing else."""

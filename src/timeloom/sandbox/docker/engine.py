@@ -1,0 +1,320 @@
+"""The engine: containers and images of a Docker-compatible engine, asked over its socket.
+
+The engine is trusted and on this machine, and a dozen of its requests are needed, so it is spoken to in HTTP/1.0: an
+answer is everything until the connection ends, and an attached stream is the same connection read on.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from timeloom.ports.sandbox import SandboxUnavailableError
+
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+_OK: Final = range(200, 300)
+_UPGRADED: Final = 101
+_UNCHANGED: Final = 304
+_HEAD_BYTES: Final = 64 * 1024
+_KILLED: Final = 137
+_TRIES: Final = 100
+_PAUSE_S: Final = 0.1
+_STREAM_HEAD: Final = 8
+_STREAMS: Final[dict[int, Literal["stdout", "stderr"]]] = {1: "stdout", 2: "stderr"}
+
+T = TypeVar("T")
+
+
+class EngineError(Exception):
+    """The engine refused a request, in its own words."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_untimely(self) -> bool:
+        """Whether Podman refused because the container was just about to end."""
+        return "container state improper" in str(self)
+
+
+class Info(msgspec.Struct, frozen=True, rename="pascal"):
+    """What an engine says of itself."""
+
+    server_version: str = ""
+    os_type: str = msgspec.field(default="linux", name="OSType")
+    security_options: list[str] | None = None
+    memory_limit: bool = True
+    pids_limit: bool = True
+
+
+class _Component(msgspec.Struct, frozen=True):
+    name: str = msgspec.field(default="", name="Name")
+
+
+class _Version(msgspec.Struct, frozen=True):
+    components: list[_Component] | None = msgspec.field(default=None, name="Components")
+
+
+class State(msgspec.Struct, frozen=True, rename="pascal"):
+    """The state of a container; `pid` is that of its first process as the engine's machine counts."""
+
+    running: bool = False
+    pid: int = 0
+    exit_code: int = 0
+    oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+    error: str = ""
+
+
+class _Inspected(msgspec.Struct, frozen=True):
+    state: State = msgspec.field(name="State")
+
+
+class Listed(msgspec.Struct, frozen=True, rename="pascal"):
+    """A container as a list names it."""
+
+    id: str
+    labels: dict[str, str] | None = None
+
+
+class _ImageConfig(msgspec.Struct, frozen=True):
+    labels: dict[str, str] | None = msgspec.field(default=None, name="Labels")
+
+
+class _Image(msgspec.Struct, frozen=True):
+    config: _ImageConfig | None = msgspec.field(default=None, name="Config")
+
+
+class _Created(msgspec.Struct, frozen=True):
+    id: str = msgspec.field(name="Id")
+
+
+class _Waited(msgspec.Struct, frozen=True):
+    status: int = msgspec.field(name="StatusCode")
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    message: str
+
+
+class _BuildLine(msgspec.Struct, frozen=True):
+    stream: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The standard streams of a container."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def say(self, data: bytes) -> None:
+        """Writes to its standard input, which ends when this stream is closed."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def hear(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
+        """What it prints, in pieces, until both streams have ended."""
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+            while True:
+                head = await self.reader.readexactly(_STREAM_HEAD)
+                size = int.from_bytes(head[4:], "big")
+                while size:
+                    # In bounded pieces: the engine says how long a piece is, and a program how much it prints.
+                    piece = await self.reader.read(min(size, 64 * 1024))
+                    if not piece:
+                        return
+                    size -= len(piece)
+                    if head[0] in _STREAMS:
+                        yield _STREAMS[head[0]], piece
+
+    def close(self) -> None:
+        """Ends the stream at once."""
+        self.writer.transport.abort()
+
+
+class Engine:
+    """A Docker-compatible engine behind a Unix socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    async def info(self) -> Info:
+        """What the engine says of itself."""
+        return _read(await self._ask("GET", "/info"), Info)
+
+    async def is_podman(self) -> bool:
+        """Whether it is Podman, which takes a little less than Docker does."""
+        found = _read(await self._ask("GET", "/version"), _Version)
+        return any("Podman" in component.name for component in found.components or ())
+
+    async def image_labels(self, image: str) -> dict[str, str]:
+        """The labels of an image that is there."""
+        found = _read(await self._ask("GET", f"/images/{quote(image, safe='')}/json"), _Image)
+        return (found.config and found.config.labels) or {}
+
+    async def build(self, context: Path, tag: str, arguments: Mapping[str, str]) -> str:
+        """Builds the image of a context (a tar file), by the engine's own builder; what the builder said."""
+        query = {"t": tag, "rm": "1", "forcerm": "1", "version": "1", "buildargs": json.dumps(dict(arguments))}
+        path = f"/build?{urlencode(query)}"
+        try:
+            answer = await self._ask("POST", path, context, "application/x-tar")
+        except EngineError as error:
+            if error.status:
+                raise
+            # An engine that had just been started was seen to end a connection in the middle of a context.
+            answer = await self._ask("POST", path, context, "application/x-tar")
+        lines = [_read(line, _BuildLine) for line in answer.splitlines() if line.strip()]
+        for line in lines:
+            if line.error:
+                raise EngineError(500, line.error)
+        return "".join(line.stream for line in lines)
+
+    async def remove_image(self, image: str) -> None:
+        """Removes an image."""
+        await self._ask("DELETE", f"/images/{quote(image, safe='')}?force=1")
+
+    async def create(self, container: object) -> str:
+        """Makes a container as it is described; its id."""
+        return _read(await self._ask("POST", "/containers/create", container), _Created).id
+
+    async def start(self, container: str) -> None:
+        """Starts it."""
+        await self._ask("POST", f"/containers/{container}/start")
+
+    async def state(self, container: str) -> State:
+        """Its state."""
+        return _read(await self._ask("GET", f"/containers/{container}/json"), _Inspected).state
+
+    async def was_out_of_memory(self, container: str) -> bool:
+        """Whether the engine has seen the kernel end something in it for want of memory; no where it is gone."""
+        try:
+            return (await self.state(container)).oom_killed
+        except EngineError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return False
+
+    async def wait(self, container: str) -> int:
+        """Waits until it is not running; its exit code, which for one that somebody has removed is that of a kill."""
+        try:
+            return _read(await self._ask("POST", f"/containers/{container}/wait"), _Waited).status
+        except EngineError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return _KILLED
+
+    async def kill(self, container: str, signal: str) -> None:
+        """Sends its first process a signal; one that is not running any more needs none."""
+        try:
+            await self._ask("POST", f"/containers/{container}/kill?signal={signal}")
+        except EngineError as error:
+            if error.status not in (NOT_FOUND, CONFLICT) and not error.is_untimely:
+                raise
+
+    async def remove(self, container: str) -> None:
+        """Kills what runs in it and removes it; one that is gone, or is being removed, needs no more."""
+        for _ in range(_TRIES):
+            try:
+                await self._ask("DELETE", f"/containers/{container}?force=1&v=1")
+            except EngineError as error:
+                if error.is_untimely:
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
+                if error.status not in (NOT_FOUND, CONFLICT):
+                    raise
+            return
+
+    async def containers(self, label: str) -> list[Listed]:
+        """All containers with that label (`name` or `name=value`), running or not."""
+        filters = json.dumps({"label": [label]})
+        return _read(await self._ask("GET", f"/containers/json?all=1&filters={quote(filters)}"), list[Listed])
+
+    @asynccontextmanager
+    async def attach(self, container: str) -> AsyncGenerator[Attached]:
+        """The container's standard streams, from before it is started."""
+        path = f"/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
+        reader, writer = await self._connected()
+        attached = Attached(reader, writer)
+        try:
+            writer.write(_head("POST", path, 0, "application/json", "Connection: Upgrade\r\nUpgrade: tcp\r\n"))
+            status = await _status(reader)
+            if status != _UPGRADED and status not in _OK:
+                raise EngineError(status, _message(await reader.read()))
+            yield attached
+        finally:
+            attached.close()
+
+    async def _ask(
+        self, method: str, path: str, content: object = None, content_type: str = "application/json"
+    ) -> bytes:
+        """The body of the answer; raises `EngineError` where the engine refuses."""
+        reader, writer = await self._connected()
+        try:
+            if isinstance(content, Path):
+                await _send_file(writer, _head(method, path, content.stat().st_size, content_type), content)
+            else:
+                body = b"" if content is None else msgspec.json.encode(content)
+                writer.write(_head(method, path, len(body), content_type) + body)
+            status = await _status(reader)
+            answer = await reader.read()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise EngineError(0, f"the engine ended the connection: {error}") from error
+        finally:
+            writer.transport.abort()
+        if status not in _OK and status != _UNCHANGED:
+            raise EngineError(status, _message(answer))
+        return answer
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            return await asyncio.open_unix_connection(str(self._socket), limit=_HEAD_BYTES)
+        except OSError as error:
+            raise SandboxUnavailableError(
+                f"no container engine answers at its socket ({error.strerror or error}); start one (Debian: apt-get"
+                " install docker.io, or podman with `podman system service`), or name its socket"
+            ) from error
+
+
+def _head(method: str, path: str, size: int, content_type: str, more: str = "") -> bytes:
+    return (
+        f"{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {size}\r\n{more}\r\n"
+    ).encode()
+
+
+async def _send_file(writer: asyncio.StreamWriter, head: bytes, path: Path) -> None:
+    writer.write(head)
+    with path.open("rb") as file:
+        while piece := file.read(1024 * 1024):
+            writer.write(piece)
+            await writer.drain()
+
+
+async def _status(reader: asyncio.StreamReader) -> int:
+    """The status of an answer whose head has been read to its end."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    return int(head.split(None, 2)[1])
+
+
+def _read(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise EngineError(0, f"the engine's answer is not as expected: {error}") from error
+
+
+def _message(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(body, type=_Refusal).message
+    except msgspec.MsgspecError:
+        return body.decode("utf-8", "replace")[:1000].strip() or "the engine gave no reason"

@@ -1,0 +1,210 @@
+"""The image that programs run in: its context made of local files, and built by the engine without a registry."""
+
+import asyncio
+import io
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import msgspec
+
+from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.docker.engine import Engine
+from timeloom.sandbox.docker.inside import LAUNCH, RELAY
+from timeloom.sandbox.docker.profile import DEFAULT_IMAGE
+from timeloom.sandbox.inside import BOOTSTRAP
+from timeloom.sandbox.protocol import VERSION
+from timeloom.sandbox.seccomp import seccomp_filter
+
+DOCKERFILE: Final = Path(__file__).with_name("Dockerfile")
+SCRATCH: Final = "scratch"
+PROTOCOL_LABEL: Final = "timeloom.protocol"
+LIBRARIES: Final = ("numpy", "pandas", "matplotlib")
+"""What is taken along from this machine's Python, with what it needs, as far as it is installed."""
+
+PROGRAMS: Final = (
+    *("sh", "cat", "cp", "cut", "date", "echo", "env", "false", "find", "grep", "gzip", "head", "id", "ls", "mkdir"),
+    *("mv", "rm", "sed", "sleep", "sort", "tail", "tar", "touch", "tr", "true", "uname", "uniq", "wc"),
+)
+"""What else is taken along from this machine, for programs that start others."""
+
+_MACHINES: Final = ("x86_64", "aarch64")
+_FOLDERS: Final = {
+    "sys": 0o700,
+    "tmp": 0o1777,
+    "workspace/work": 0o755,
+    "workspace/out": 0o755,
+    "workspace/sock": 0o755,
+    "workspace/relay": 0o711,
+}
+"""With their modes, which some engines take for what is mounted there as well."""
+
+_LEFT_OUT: Final = re.compile(
+    r"(^|/)(site-packages|dist-packages|test|tests|idlelib|tkinter|turtledemo|ensurepip|lib2to3|config-[^/]*)(/|$)"
+    r"|\.opt-[12]\.pyc$|(^|/)(_tkinter|_test|_xxtest|_ctypes_test|nis)[^/]*\.so$|\.a$"
+)
+_LIBRARY: Final = re.compile(rb"(?:=>)?\s+(/\S+) \(0x")
+_ETC: Final = {
+    "etc/passwd": "root:x:0:0::/:\nsandbox:x:1001:1001::/workspace/work:\n",
+    "etc/group": "root:x:0:\nsandbox:x:1001:\n",
+}
+_ASK: Final = """
+import importlib.metadata as metadata, json, os, re, sys, sysconfig
+names, files, done = sys.argv[1:], [], set()
+while names:
+    name = re.sub(r"[-_.]+", "-", names.pop()).lower()
+    try:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        continue
+    if name not in done:
+        done.add(name)
+        files += [[str(file), str(distribution.locate_file(file))] for file in distribution.files or ()]
+        names += [re.match(r"[\\w.-]+", each)[0] for each in distribution.requires or () if "extra ==" not in each]
+print(json.dumps({
+    "python": os.path.realpath(sys.executable), "stdlib": sysconfig.get_path("stdlib"), "files": files,
+    "version": "%d.%d" % sys.version_info[:2],
+}))
+"""
+
+
+class _Python(msgspec.Struct, frozen=True):
+    """An interpreter of this machine: its program, its standard library, and files of its packages by their names."""
+
+    python: str
+    stdlib: str
+    version: str
+    files: list[tuple[str, str]]
+
+
+async def build_image(
+    engine: Engine,
+    tag: str = DEFAULT_IMAGE,
+    *,
+    base: str = SCRATCH,
+    python: Path = Path(sys.executable),
+    libraries: Sequence[str] = LIBRARIES,
+) -> str:
+    """Builds the image; what the engine's builder said.
+
+    With the base `scratch` it holds that Python of this machine with these libraries; any other base must have a
+    Python of its own at `/usr/local/bin/python3`, as the official images have.
+    """
+    with tempfile.TemporaryDirectory(prefix="timeloom-image-") as folder:
+        context = Path(folder) / "context.tar"
+        await asyncio.to_thread(write_context, context, None if base != SCRATCH else python, libraries)
+        return await engine.build(context, tag, {"BASE": base, "PROTOCOL": str(VERSION)})
+
+
+def write_context(context: Path, python: Path | None, libraries: Sequence[str] = LIBRARIES) -> None:
+    """Writes the context of the image as a tar file; with a whole Python where one is named."""
+    with tarfile.open(context, "w") as tar:
+        tar.add(DOCKERFILE, "Dockerfile", filter=_anonymous)
+        for name, mode in _FOLDERS.items():
+            _add_folder(tar, name, mode)
+        for source in (LAUNCH, RELAY, BOOTSTRAP):
+            tar.add(source, f"root/opt/timeloom/{source.name}", filter=_anonymous)
+        _add_text(tar, "opt/timeloom/filter.bpf", seccomp_filter(_machine()))
+        if python is not None:
+            for name, text in _ETC.items():
+                _add_text(tar, name, text.encode())
+            _add_python(tar, _asked(python, libraries))
+
+
+def _machine() -> Literal["x86_64", "aarch64"]:
+    if platform.machine() not in _MACHINES:
+        raise SandboxUnavailableError(f"images are built for {' and '.join(_MACHINES)}, not {platform.machine()}")
+    return cast(Literal["x86_64", "aarch64"], platform.machine())
+
+
+def _asked(python: Path, libraries: Sequence[str]) -> _Python:
+    done = subprocess.run([python, "-I", "-c", _ASK, *libraries], capture_output=True, check=True)
+    return msgspec.json.decode(done.stdout, type=_Python)
+
+
+def _add_python(tar: tarfile.TarFile, found: _Python) -> None:
+    library = f"usr/local/lib/python{found.version}"
+    tar.add(found.python, f"root/usr/local/bin/python{found.version}", filter=_anonymous)
+    for name in ("python3", "python"):
+        _add_link(tar, f"usr/local/bin/{name}", f"python{found.version}")
+    binaries = [Path(found.python)]
+    for name in PROGRAMS:
+        if (path := shutil.which(name)) is not None:
+            binaries.append(Path(path).resolve())
+            tar.add(binaries[-1], f"root/usr/bin/{name}", filter=_anonymous)
+    _add_link(tar, "bin", "usr/bin")
+    for name, path in (*_files(Path(found.stdlib), library), *_packages(found.files, f"{library}/site-packages")):
+        tar.add(path, f"root/{name}", recursive=False, filter=_anonymous)
+        if ".so" in path.name:
+            binaries.append(path)
+    for place, path in _linked(binaries).items():
+        tar.add(path, f"root{place}", filter=_anonymous)
+
+
+def _files(top: Path, to: str) -> Iterator[tuple[str, Path]]:
+    """The files below a folder that a program could need, with their compiled forms: the image is read-only."""
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = Path(folder, name)
+            relative = path.relative_to(top).as_posix()
+            if not _LEFT_OUT.search(relative):
+                yield f"{to}/{relative}", path
+
+
+def _packages(files: Iterable[tuple[str, str]], to: str) -> Iterator[tuple[str, Path]]:
+    for name, place in files:
+        path = Path(place)
+        # What lies elsewhere, such as commands, is of no use to a program.
+        if not name.startswith("..") and "/tests/" not in name and path.is_file():
+            yield f"{to}/{name}", path
+
+
+def _linked(binaries: Sequence[Path]) -> dict[str, Path]:
+    """The shared libraries that the binaries need, by where the loader will look for them."""
+    said = subprocess.run(["ldd", *binaries], capture_output=True, check=False).stdout
+    found = {path.decode() for path in _LIBRARY.findall(said)}
+    # Loaded by the C library itself when a thread ends.
+    found.update(str(each) for name in list(found) for each in Path(name).parent.glob("libgcc_s.so.1"))
+    own = {binary.parent for binary in binaries}
+    places: dict[str, Path] = {}
+    for name in sorted(found):
+        path = Path(name)
+        if path.parent in own or ".libs" in path.parent.name:
+            # It lies beside a package that finds it there.
+            continue
+        places[name if name.startswith(("/lib", "/usr/lib")) else f"/usr/lib/{path.name}"] = path.resolve()
+    return places
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without the owner it has here, and readable by everybody."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+    return entry
+
+
+def _add_folder(tar: tarfile.TarFile, name: str, mode: int) -> None:
+    entry = tarfile.TarInfo(f"root/{name}")
+    entry.type, entry.mode = tarfile.DIRTYPE, mode
+    tar.addfile(entry)
+
+
+def _add_link(tar: tarfile.TarFile, name: str, target: str) -> None:
+    entry = tarfile.TarInfo(f"root/{name}")
+    entry.type, entry.linkname = tarfile.SYMTYPE, target
+    tar.addfile(entry)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(f"root/{name}")
+    entry.size, entry.mode = len(data), 0o644
+    tar.addfile(entry, io.BytesIO(data))

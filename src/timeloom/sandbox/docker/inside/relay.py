@@ -1,0 +1,137 @@
+"""The relay of a combined container: the supervisor's part in it, which takes what the interpreter says to its door.
+
+It begins as root with a few capabilities, starts the interpreter as another user without a network, and then becomes
+a third user without any. What passes through it is not looked at: tokens and frames are judged at the door.
+"""
+# ruff: noqa: PTH101, UP031 - as in `launch.py`
+
+from __future__ import annotations
+
+import ctypes
+import os
+import selectors
+import socket
+import struct
+from functools import partial
+
+MAX_CONNECTIONS = 16
+PIECE_BYTES = 64 * 1024
+CLONE_NEWNET, CLONE_NEWIPC = 0x4000_0000, 0x0800_0000
+PR_CAPBSET_DROP, LAST_CAPABILITY = 24, 63
+PEER = struct.Struct("3i")
+
+
+class Relay:
+    """Takes connections at one socket on to another, each to a connection of its own."""
+
+    def __init__(self, path: str, where: str) -> None:
+        """`where` is the door, whom the interpreter runs as, and who the relay becomes: `DOOR:UID:GID:OWN`."""
+        self._door, uid, gid, own = where.split(":")
+        self._uid, self._gid, self._own = int(uid), int(gid), int(own)
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listening.bind(path)
+        os.chmod(path, 0o666)
+        self._listening.listen(MAX_CONNECTIONS)
+        self._listening.setblocking(False)
+        self._open = 0
+
+    def enter(self) -> None:
+        """In the process that becomes the interpreter: no network, no shared memory of others, another user."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWNET | CLONE_NEWIPC):
+            raise OSError(ctypes.get_errno(), "no network of its own: %s" % os.strerror(ctypes.get_errno()))
+        for capability in range(LAST_CAPABILITY + 1):
+            # Those that this kernel does not have cannot be given up.
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        os.setgroups([])
+        os.setresgid(self._gid, self._gid, self._gid)
+        os.setresuid(self._uid, self._uid, self._uid)
+
+    def begin(self, selector: selectors.BaseSelector) -> None:
+        """Gives up root and every capability, and takes connections from then on."""
+        os.setgroups([])
+        os.setresgid(self._own, self._own, self._own)
+        os.setresuid(self._own, self._own, self._own)
+        self._selector = selector
+        selector.register(self._listening, selectors.EVENT_READ, self._accept)
+
+    def _accept(self) -> None:
+        inner, _ = self._listening.accept()
+        _, uid, _ = PEER.unpack(inner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))
+        if uid != self._uid or self._open >= MAX_CONNECTIONS:
+            inner.close()
+            return
+        outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            outer.connect(self._door)
+        except OSError:
+            inner.close()
+            outer.close()
+            return
+        self._open += 1
+        pair = Pair(self._selector, (inner, outer))
+        pair.on_end = self._ended
+
+    def _ended(self) -> None:
+        self._open -= 1
+
+
+class Pair:
+    """Two connections, each of which gets what comes from the other; when one ends, both do."""
+
+    def __init__(self, selector: selectors.BaseSelector, ends: tuple[socket.socket, socket.socket]) -> None:
+        self._selector, self._ends = selector, ends
+        # What came from the other end and could not be sent on yet; as long as there is some, no more is taken.
+        self._waiting: dict[socket.socket, bytes] = dict.fromkeys(ends, b"")
+        self.on_end = lambda: None
+        for end in ends:
+            end.setblocking(False)
+            selector.register(end, selectors.EVENT_READ, partial(self._move, end))
+
+    def _move(self, end: socket.socket) -> None:
+        if end.fileno() < 0:
+            return
+        other = self._ends[1] if end is self._ends[0] else self._ends[0]
+        try:
+            if self._waiting[end]:
+                self._send(end)
+            elif not self._waiting[other]:
+                self._waiting[other] = end.recv(PIECE_BYTES)
+                if not self._waiting[other]:
+                    raise ConnectionResetError
+                self._send(other)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._close()
+            return
+        self._expect()
+
+    def _send(self, end: socket.socket) -> None:
+        try:
+            sent = end.send(self._waiting[end])
+        except BlockingIOError:
+            sent = 0
+        self._waiting[end] = self._waiting[end][sent:]
+
+    def _expect(self) -> None:
+        """An end is read from while nothing waits for the other, and written to while something waits for it."""
+        for end, other in (self._ends, self._ends[::-1]):
+            wanted = (0 if self._waiting[other] else selectors.EVENT_READ) | (
+                selectors.EVENT_WRITE if self._waiting[end] else 0
+            )
+            move = partial(self._move, end)
+            if end not in self._selector.get_map():
+                if wanted:
+                    self._selector.register(end, wanted, move)
+            elif wanted:
+                self._selector.modify(end, wanted, move)
+            else:
+                self._selector.unregister(end)
+
+    def _close(self) -> None:
+        for end in self._ends:
+            if end in self._selector.get_map():
+                self._selector.unregister(end)
+            end.close()
+        self.on_end()

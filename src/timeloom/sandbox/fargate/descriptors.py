@@ -1,0 +1,47 @@
+"""Descriptors: which of a machine's files of settings and secrets a remote supervisor is given."""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+import yaml
+
+from timeloom.sandbox.fargate.profile import PayloadScope
+
+OF_BUNDLES: Final = frozenset({"bundles.yaml", "bundles.secrets.yaml"})
+"""The descriptors that say something of each bundle."""
+
+
+def scoped(descriptors: Mapping[str, str], scope: PayloadScope, active_bundle: str) -> dict[str, str]:
+    """The descriptors that go with a launch: all of them, or of what is said of bundles only the active one's.
+
+    Raises `ValueError` where such a file has another form than is known: rather none than other bundles' secrets.
+    """
+    if scope == "full":
+        return dict(descriptors)
+    return {
+        name: _of_bundle(name, text, active_bundle) if name in OF_BUNDLES else text
+        for name, text in descriptors.items()
+    }
+
+
+def _of_bundle(name: str, text: str, bundle: str) -> str:
+    """What the file says of the bundle: in the list `bundles.items`, by `id`, or in the mapping `bundles`."""
+    try:
+        whole: object = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"{name} is not YAML, so that it cannot be cut to one bundle") from None
+    fields = cast("dict[str, object]", whole or {}) if isinstance(whole or {}, dict) else None
+    bundles = fields.get("bundles", {}) if fields is not None else None
+    if fields is None or not isinstance(bundles, dict):
+        raise ValueError(f"{name} has no mapping `bundles`, so that it cannot be cut to one bundle")
+    return yaml.safe_dump({**fields, "bundles": _cut(name, cast("dict[str, object]", bundles), bundle)})
+
+
+def _cut(name: str, bundles: "dict[str, object]", bundle: str) -> "dict[str, object]":
+    items = bundles.get("items")
+    if items is None:
+        return {key: value for key, value in bundles.items() if key == bundle}
+    if not isinstance(items, list) or not all(isinstance(each, dict) for each in cast("list[object]", items)):
+        raise ValueError(f"`bundles.items` of {name} is no list of mappings, so that it cannot be cut to one bundle")
+    listed = cast("list[dict[str, object]]", items)
+    return {**bundles, "items": [each for each in listed if each.get("id") == bundle]}

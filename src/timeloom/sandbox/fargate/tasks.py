@@ -1,0 +1,176 @@
+"""Tasks of ECS and the secrets they are launched with; every call blocks and raises `CloudError`."""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.fargate.profile import FargateProfile
+from timeloom.sandbox.remote.cloud import Cloud, CloudError
+from timeloom.sandbox.remote.payload import PAYLOAD_VARIABLE
+
+SECRETS: Final = "timeloom/runtime/exec-payloads/"
+"""How the names of all secrets of launches begin."""
+
+STARTED_BY: Final = "timeloom"
+_GONE: Final = "ResourceNotFoundException"
+
+
+class NotLaunchedError(Exception):
+    """ECS took the order and did not start a task; the message says why."""
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    reason: str = ""
+    detail: str = ""
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """A container of a task."""
+
+    name: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+
+
+class TaskState(msgspec.Struct, frozen=True, rename="camel"):
+    """What ECS says of a task."""
+
+    task_arn: str
+    last_status: str = ""
+    stop_code: str = ""
+    stopped_reason: str = ""
+    containers: tuple[Container, ...] = ()
+
+    @property
+    def stopped(self) -> bool:
+        return self.last_status == "STOPPED"
+
+    @property
+    def runs(self) -> bool:
+        return self.last_status in ("RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING")
+
+    def why(self) -> str:
+        """Why it stopped, in the words of ECS."""
+        said = [self.stopped_reason, *(f"{each.name}: {each.reason}" for each in self.containers if each.reason)]
+        codes = [f"{each.name} exited with {each.exit_code}" for each in self.containers if each.exit_code]
+        return "; ".join(filter(None, [*said, *codes])) or "ECS gives no reason"
+
+
+class _Tasks(msgspec.Struct, frozen=True):
+    tasks: tuple[TaskState, ...] = ()
+    failures: tuple[_Failure, ...] = ()
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    status: str = ""
+
+
+class _Clusters(msgspec.Struct, frozen=True):
+    clusters: tuple[_Cluster, ...] = ()
+
+
+class _Definition(msgspec.Struct, frozen=True, rename="camel"):
+    container_definitions: tuple[Container, ...] = ()
+
+
+class _Defined(msgspec.Struct, frozen=True, rename="camel"):
+    task_definition: _Definition
+
+
+class Secret(msgspec.Struct, frozen=True, rename="pascal"):
+    """A secret, without what it holds."""
+
+    name: str
+    created_date: datetime
+
+
+class _Secrets(msgspec.Struct, frozen=True, rename="pascal"):
+    secret_list: tuple[Secret, ...] = ()
+    next_token: str = ""
+
+
+class Tasks:
+    """The tasks of a profile."""
+
+    def __init__(self, cloud: Cloud, profile: FargateProfile) -> None:
+        self._cloud, self._profile = cloud, profile
+
+    def check(self) -> None:
+        """Raises `SandboxUnavailableError` where the cluster or the container is not there."""
+        profile = self._profile
+        found = self._cloud.call("ecs", "describe_clusters", {"clusters": [profile.cluster]})
+        if not any(each.status == "ACTIVE" for each in msgspec.convert(found, _Clusters).clusters):
+            raise SandboxUnavailableError("execution.runtime.cluster names no active ECS cluster; set another one")
+        try:
+            defined = self._cloud.call("ecs", "describe_task_definition", {"taskDefinition": profile.task_definition})
+        except CloudError as error:
+            raise SandboxUnavailableError(
+                f"execution.runtime.task_definition cannot be used, register it first: {error}"
+            ) from None
+        containers = msgspec.convert(defined, _Defined).task_definition.container_definitions
+        if profile.container not in {each.name for each in containers}:
+            raise SandboxUnavailableError(
+                f"the task definition has no container {profile.container!a}; docs/fargate.md"
+            )
+
+    def start(self, secret: str) -> str:
+        """Starts a task that reads that secret; its ARN. Raises `NotLaunchedError`."""
+        profile = self._profile
+        public = "ENABLED" if profile.assign_public_ip else "DISABLED"
+        network = {
+            "subnets": list(profile.subnets),
+            "securityGroups": list(profile.security_groups),
+            "assignPublicIp": public,
+        }
+        override = {"name": profile.container, "environment": [{"name": PAYLOAD_VARIABLE, "value": secret}]}
+        arguments: dict[str, object] = {
+            "cluster": profile.cluster,
+            "taskDefinition": profile.task_definition,
+            "launchType": "FARGATE",
+            "count": 1,
+            "startedBy": STARTED_BY,
+            # Asked twice, because an answer was lost, it is started once.
+            "clientToken": secret.rpartition("/")[2][-64:],
+            "networkConfiguration": {"awsvpcConfiguration": network},
+            "overrides": {"containerOverrides": [override]},
+        }
+        started = msgspec.convert(self._cloud.call("ecs", "run_task", arguments), _Tasks)
+        if not started.tasks:
+            reasons = [f"{each.reason} {each.detail}".strip() for each in started.failures]
+            raise NotLaunchedError(f"ECS did not start the task: {'; '.join(reasons) or 'no reason is given'}")
+        return started.tasks[0].task_arn
+
+    def look(self, arn: str) -> TaskState | None:
+        """What ECS says of the task; None where it does not know it, or not yet."""
+        found = self._cloud.call("ecs", "describe_tasks", {"cluster": self._profile.cluster, "tasks": [arn]})
+        return next(iter(msgspec.convert(found, _Tasks).tasks), None)
+
+    def stop(self, arn: str, reason: str) -> None:
+        """Has the task stopped."""
+        self._cloud.call("ecs", "stop_task", {"cluster": self._profile.cluster, "task": arn, "reason": reason[:255]})
+
+    def keep_secret(self, name: str, data: bytes) -> None:
+        """Makes a secret."""
+        self._cloud.call("secretsmanager", "create_secret", {"Name": name, "SecretBinary": data})
+
+    def drop_secret(self, name: str) -> None:
+        """Removes the secret at once; one that is not there is gone already."""
+        arguments: dict[str, object] = {"SecretId": name, "ForceDeleteWithoutRecovery": True}
+        try:
+            self._cloud.call("secretsmanager", "delete_secret", arguments)
+        except CloudError as error:
+            if error.code != _GONE:
+                raise
+
+    def secrets(self) -> list[Secret]:
+        """All secrets of launches that there are."""
+        found: list[Secret] = []
+        arguments: dict[str, object] = {"Filters": [{"Key": "name", "Values": [SECRETS]}], "MaxResults": 100}
+        while True:
+            page = msgspec.convert(self._cloud.call("secretsmanager", "list_secrets", arguments), _Secrets)
+            found.extend(page.secret_list)
+            if not page.next_token:
+                return found
+            arguments["NextToken"] = page.next_token

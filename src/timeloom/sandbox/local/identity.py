@@ -1,0 +1,54 @@
+"""Who a process really is: seen from outside, because what it sees itself may only look harmless."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.run_folder import Owner
+
+_NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+_NONE: Final = "0000000000000000"
+
+
+def check_identity(pid: int, owner: Owner) -> None:
+    """Raises unless the process is that user's by the kernel's own account, in a user namespace that is not ours.
+
+    A sandbox that root started may call its user 1001, and that user may still be root.
+    """
+    fields = _status(pid)
+    right = (
+        owner.uid != 0
+        and _namespace(str(pid), "user") != _own("user")
+        and fields["Uid"] == [str(owner.uid)] * 4
+        and fields["Gid"] == [str(owner.gid)] * 4
+        and (owner.is_self or not fields["Groups"])
+    )
+    if not right:
+        raise SandboxUnavailableError("a program would have run with rights of this process, so it was not started")
+
+
+def check_isolated(pid: int) -> None:
+    """Raises unless the process has namespaces of its own, runs under the filter and has no capabilities."""
+    shared = [name for name in _NAMESPACES if _namespace(str(pid), name) == _own(name)]
+    if shared:
+        raise SandboxUnavailableError(f"a program would have shared our namespace ({', '.join(shared)})")
+    fields = _status(pid)
+    if fields["Seccomp"] != ["2"] or fields["NoNewPrivs"] != ["1"]:
+        raise SandboxUnavailableError("a program would have run without the filter of system calls")
+    if any(fields[name] != [_NONE] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")):
+        raise SandboxUnavailableError("a program would have kept capabilities")
+
+
+@cache
+def _own(name: str) -> Path:
+    return _namespace("self", name)
+
+
+def _namespace(process: str, name: str) -> Path:
+    return Path(f"/proc/{process}/ns/{name}").readlink()
+
+
+def _status(pid: int) -> dict[str, list[str]]:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    return {name: values.split() for name, _, values in (line.partition(":") for line in lines)}

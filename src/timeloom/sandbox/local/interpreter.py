@@ -1,0 +1,109 @@
+"""The interpreter of the programs: where it lies, and what of this machine it needs to see."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.inside import BOOTSTRAP
+from timeloom.sandbox.local import start
+
+SETUP_FILE: Final = "setup"
+START_FILE: Final = "start.pyc"
+
+_ASK: Final = """
+import json, marshal, py_compile, sys
+_, start, start_file, bootstrap, setup_file = sys.argv
+py_compile.compile(start, start_file, "start.py", doraise=True)
+with open(bootstrap, "rb") as file:
+    code = compile(file.read(), "bootstrap.py", "exec", dont_inherit=True)
+seen = (sys.prefix, sys.base_prefix, "/usr")
+with open(setup_file, "wb") as file:
+    marshal.dump((sys.prefix, sys.exec_prefix, [place for place in sys.path if place.startswith(seen)], code), file)
+print(json.dumps({"prefix": sys.prefix, "base": sys.base_prefix, "version": sys.version_info[:2],
+                  "python": sys.executable}))
+"""
+_OLDEST: Final = (3, 9)
+_ASK_S: Final = 30.0
+_OF_INSTALLATION: Final = ("bin", "lib", "lib64")
+_OF_ENVIRONMENT: Final = (*_OF_INSTALLATION, "include", "share", "pyvenv.cfg")
+
+SYSTEM_FOLDERS: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
+"""What every program sees of this machine, wherever its interpreter lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter, and the folders and files that it needs beside the system's own."""
+
+    python: Path
+    parts: tuple[Path, ...]
+    links: tuple[tuple[Path, Path], ...] = ()
+    """Places beside them that are to be links, and where those lead: of the folders around them nothing is shown."""
+
+
+class _Said(msgspec.Struct, frozen=True):
+    prefix: str
+    base: str
+    python: str
+    version: tuple[int, int]
+
+
+def find_interpreter(python: Path, folder: Path) -> Interpreter:
+    """What is at that path, asked for the places that it uses.
+
+    It also compiles its own first programs into the folder, which it would else do again at every start.
+    """
+    files = [Path(start.__file__), folder / START_FILE, BOOTSTRAP, folder / SETUP_FILE]
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", _ASK, *files], env={}, cwd="/", capture_output=True, timeout=_ASK_S, check=True
+        )
+        said = msgspec.json.decode(done.stdout, type=_Said)
+    except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        reason = type(error).__name__
+        raise SandboxUnavailableError(f"the Python for programs does not run ({reason}); set another one") from error
+    for name in (START_FILE, SETUP_FILE):
+        (folder / name).chmod(0o644)
+    if said.version < _OLDEST:
+        raise SandboxUnavailableError("the Python for programs is older than 3.9; set another one")
+    # A path may name a script that finds the interpreter, so its own word counts.
+    found = Path(said.python)
+    prefixes = dict.fromkeys([Path(said.prefix), Path(said.base)])
+    parts = [part for prefix in prefixes if not _is_system(prefix) for part in _parts(prefix)]
+    if not _is_shown(found.resolve(), parts):
+        parts.append(found.resolve())
+    return Interpreter(found, tuple(parts), tuple(_links(found, parts)))
+
+
+def _links(python: Path, parts: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+    """The place outside of the parts, if there is one, by which links lead from that path to the interpreter."""
+    place = python
+    while _is_shown(place, parts) and place.is_symlink():
+        place = Path(os.path.normpath(place.parent / place.readlink()))
+    if not _is_shown(place, parts):
+        yield place, python.resolve()
+
+
+def _is_shown(place: Path, parts: Sequence[Path]) -> bool:
+    return _is_system(place) or any(place.is_relative_to(part) for part in parts)
+
+
+def _is_system(place: Path) -> bool:
+    return any(place.is_relative_to(folder) for folder in SYSTEM_FOLDERS)
+
+
+def _parts(prefix: Path) -> Iterator[Path]:
+    """What of a prefix an interpreter needs; what else lies in such a folder is nobody's business."""
+    names = _OF_ENVIRONMENT if (prefix / "pyvenv.cfg").exists() else _OF_INSTALLATION
+    for name in names:
+        if (prefix / name).exists():
+            yield prefix / name

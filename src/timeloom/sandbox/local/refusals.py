@@ -1,0 +1,81 @@
+"""Refusals: what a machine lacks that cannot isolate a program, in words that say what to do about it."""
+
+import errno
+import os
+import re
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from timeloom.ports.sandbox import SandboxUnavailableError
+
+INSTALL_BUBBLEWRAP: Final = (
+    "bubblewrap is not installed, so programs cannot be isolated; install it "
+    "(Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap)"
+)
+_NAMESPACES: Final = (
+    "this machine does not let programs be isolated in user namespaces; allow them "
+    "(sysctl user.max_user_namespaces=15000, on Debian also kernel.unprivileged_userns_clone=1, on Ubuntu also "
+    "kernel.apparmor_restrict_unprivileged_userns=0), or use the docker sandbox; "
+    "containers usually have none"
+)
+_MEANS_NAMESPACES: Final = (
+    "namespace",
+    "Operation not permitted",
+    "uid map",
+    "gid map",
+    "Permission denied",
+    "No space left",
+    "loopback",
+    "mount proc",
+)
+_FULL: Final = (
+    "the disk is full that has the folder in which programs are run, which lies in the temporary folder; "
+    "free some space there, or set TMPDIR to a folder on another disk"
+)
+_FULL_BYTES: Final = 64 * 1024
+_TOO_MANY_FILES: Final = (
+    "too many files are open to run another program ({name}); this process may have {most} open: allow more "
+    "(ulimit -n 1024), or run fewer programs at once"
+)
+_WORDS: Final = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EMFILE: _TOO_MANY_FILES,
+    errno.ENFILE: _TOO_MANY_FILES,
+}
+_SHOWN_CHARS: Final = 300
+_PATH: Final = re.compile(r"/[^\s:]+")
+
+
+def refusal(said: str) -> SandboxUnavailableError:
+    """The error for what bubblewrap, or what it was to run, said before it ended."""
+    line = next((line for line in said.splitlines() if line.strip()), "it ended without a word")
+    # A path of this machine is nobody's business.
+    line = _PATH.sub("…", line)[:_SHOWN_CHARS]
+    if line.startswith("bwrap:") and any(each in line for each in _MEANS_NAMESPACES):
+        return SandboxUnavailableError(f"{_NAMESPACES} ({line})")
+    return SandboxUnavailableError(f"an isolated Python did not start: {line}")
+
+
+def full_disk(folder: Path) -> str:
+    """What is said where there is no room on the disk of the folder; nothing where there is."""
+    found = os.statvfs(folder)
+    has_room = found.f_bavail * found.f_frsize >= _FULL_BYTES and (found.f_favail or not found.f_files)
+    return "" if has_room else _FULL
+
+
+@contextmanager
+def in_words() -> Generator[None]:
+    """Raises `SandboxUnavailableError` in the place of an error of the system that is no fault of a program."""
+    try:
+        yield
+    except OSError as error:
+        words = _WORDS.get(error.errno or 0)
+        if words is None:
+            raise
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        name = errno.errorcode[error.errno or 0]
+        raise SandboxUnavailableError(words.format(name=name, most=most)) from error

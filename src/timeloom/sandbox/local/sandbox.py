@@ -1,0 +1,113 @@
+"""The local sandbox: each program in a cell of its own, which is taken from the pool or made for it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from timeloom.ports.ids import Ids, RandomIds
+from timeloom.ports.sandbox import Broker, Limits, Output, Program, Ran
+from timeloom.sandbox.closing import UntilClosed
+from timeloom.sandbox.local.cell import Cell, Place, start_cell
+from timeloom.sandbox.local.execution import execute
+from timeloom.sandbox.local.fonts import LIBRARY, make_font_list
+from timeloom.sandbox.local.opening import open_place
+from timeloom.sandbox.local.pool import Pool
+from timeloom.sandbox.local.refusals import in_words
+from timeloom.sandbox.local.settings import LocalSettings
+from timeloom.sandbox.uncancelled import uncancelled
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    place: Place
+    pool: Pool
+
+
+@dataclass(slots=True)
+class _Running:
+    """A run, and its cell as soon as it has one."""
+
+    cell: Cell | None = None
+
+    async def close(self) -> None:
+        """Ends what runs, and removes what is left of it."""
+        if self.cell is not None:
+            await self.cell.close()
+
+
+class LocalSandbox:
+    """Runs programs on this machine in namespaces of their own; refuses where the machine cannot make them."""
+
+    def __init__(self, settings: LocalSettings | None = None, ids: Ids | None = None) -> None:
+        self._settings = settings or LocalSettings()
+        self._ids = ids or RandomIds()
+        self._opening = asyncio.Lock()
+        self._state: _Opened | None = None
+        self._open = UntilClosed()
+        self._running: list[_Running] = []
+
+    @property
+    def name(self) -> str:
+        return "local"
+
+    async def check(self) -> None:
+        """Raises `SandboxUnavailableError` where programs cannot be isolated; one is isolated to see."""
+        await self._opened()
+
+    async def warm(self) -> None:
+        """Waits until all interpreters that are to wait for programs do."""
+        await (await self._opened()).pool.full()
+
+    @asynccontextmanager
+    async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
+        """Runs the program to its end when it is entered; what it left is there until it is exited."""
+        here = await self._opened()
+        running = _Running()
+        self._running.append(running)
+        try:
+            yield await self._open.do(self._executed(here, running, program, broker, output))
+        finally:
+            try:
+                await uncancelled(running.close())
+            finally:
+                # Not before: whoever closes the sandbox waits for it.
+                self._running.remove(running)
+            await uncancelled(here.place.berths.prepare())
+
+    async def close(self) -> None:
+        """Ends what runs or waits, and removes what is left of it; who waits for a program is told that it was so."""
+        await self._open.close()
+        async with self._opening:
+            here, self._state = self._state, None
+        if here is None:
+            return
+        await here.pool.close()
+        for running in list(self._running):
+            await running.close()
+        here.place.spawner.close()
+        await here.place.berths.close()
+
+    async def _executed(
+        self, here: _Opened, running: "_Running", program: Program, broker: Broker, output: Output
+    ) -> Ran:
+        with in_words():
+            cell = running.cell = await here.pool.take() or await start_cell(here.place, program.limits, ())
+            return await execute(cell, program, broker, output, self._settings.grace_s)
+
+    async def _opened(self) -> _Opened:
+        async with self._opening:
+            self._open.check()
+            if self._state is None:
+                with in_words():
+                    place = await open_place(self._settings, self._ids)
+                self._state = _Opened(place, Pool(self._settings.warm, partial(_warm_cell, place, self._settings)))
+                self._state.pool.fill()
+            return self._state
+
+
+async def _warm_cell(place: Place, settings: LocalSettings) -> Cell:
+    if LIBRARY in settings.preload and not any(place.host.fonts.iterdir()):
+        await make_font_list(place)
+    return await start_cell(place, Limits(), settings.preload)

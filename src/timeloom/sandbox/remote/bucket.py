@@ -1,0 +1,102 @@
+"""The bucket: what a caller and its task leave for each other, under names of one execution."""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+
+from timeloom.sandbox.remote.cloud import Cloud, CloudError
+
+_ABSENT: Final = frozenset({"NoSuchKey", "404", "NotFound"})
+_DELETE_AT_ONCE: Final = 1000
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Listed(msgspec.Struct, frozen=True, rename="pascal"):
+    """An object of the bucket."""
+
+    key: str
+    last_modified: datetime
+
+
+class _Listing(msgspec.Struct, frozen=True, rename="pascal"):
+    contents: tuple[Listed, ...] = ()
+    is_truncated: bool = False
+    next_continuation_token: str = ""
+
+
+class Bucket:
+    """A bucket of S3; every call blocks and raises `CloudError` where the service does not carry it out."""
+
+    def __init__(self, cloud: Cloud, name: str) -> None:
+        self._cloud, self.name = cloud, name
+
+    def check(self) -> None:
+        """Raises where the bucket is not there, or not ours."""
+        self._cloud.call("s3", "head_bucket", {"Bucket": self.name})
+
+    def put(self, key: str, data: bytes) -> None:
+        """Stores the bytes."""
+        self._cloud.call("s3", "put_object", {"Bucket": self.name, "Key": key, "Body": data})
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Stores what is in the file."""
+        with path.open("rb") as file:
+            self._cloud.call("s3", "put_object", {"Bucket": self.name, "Key": key, "Body": file})
+
+    def get(self, key: str, most_bytes: int) -> bytes | None:
+        """What is stored there, if anything is; larger things are refused with `ValueError` before they are read."""
+        found = self._opened(key, most_bytes)
+        if found is None:
+            return None
+        with contextlib.closing(found["Body"]) as body:
+            return body.read(most_bytes)
+
+    def get_file(self, key: str, path: Path, most_bytes: int) -> bool:
+        """Writes what is stored there into a new file; whether anything was."""
+        found = self._opened(key, most_bytes)
+        if found is None:
+            return False
+        with contextlib.closing(found["Body"]) as body, path.open("xb") as file:
+            for piece in body.iter_chunks(_CHUNK_BYTES):
+                file.write(piece)
+        return True
+
+    def listed(self, prefix: str) -> Iterator[Listed]:
+        """All objects whose keys begin so."""
+        token = ""
+        while True:
+            arguments: dict[str, object] = {"Bucket": self.name, "Prefix": prefix}
+            if token:
+                arguments["ContinuationToken"] = token
+            page = msgspec.convert(self._cloud.call("s3", "list_objects_v2", arguments), _Listing)
+            yield from page.contents
+            if not page.is_truncated:
+                return
+            token = page.next_continuation_token
+
+    def remove(self, keys: list[str]) -> None:
+        """Removes them; what is not there is gone already."""
+        for at in range(0, len(keys), _DELETE_AT_ONCE):
+            named = [{"Key": key} for key in keys[at : at + _DELETE_AT_ONCE]]
+            self._cloud.call("s3", "delete_objects", {"Bucket": self.name, "Delete": {"Objects": named, "Quiet": True}})
+
+    def remove_below(self, prefix: str) -> None:
+        """Removes everything whose key begins so."""
+        self.remove([each.key for each in self.listed(prefix)])
+
+    def _opened(self, key: str, most_bytes: int) -> "dict[str, Any] | None":
+        try:
+            found = self._cloud.call("s3", "get_object", {"Bucket": self.name, "Key": key})
+        except CloudError as error:
+            if error.code in _ABSENT:
+                return None
+            raise
+        opened = cast("dict[str, Any]", found)
+        if opened["ContentLength"] > most_bytes:
+            opened["Body"].close()
+            raise ValueError(f"an object has {opened['ContentLength']} bytes, of {most_bytes} at most")
+        return opened

@@ -1,0 +1,150 @@
+"""Confining: a process gives up all rights but those of a program that nobody trusts, and cannot get them back.
+
+A task has no user namespaces and shares its network with all its containers, so what namespaces would do is done by
+another user, the filter of system calls (no socket but a Unix one) and, where the kernel has it, Landlock.
+"""
+
+import ctypes
+import math
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.ports.sandbox import MIB, Limits
+from timeloom.sandbox.remote.landlock import restrict
+from timeloom.sandbox.seccomp import Machine, seccomp_filter
+
+ADDRESS_SPACE_BYTES: Final = 1024 * MIB
+"""What a process may address beyond the memory it may have; less breaks libraries that reserve and do not use."""
+
+_EXTRA_CPU_S: Final = 10
+_INSTRUCTION_BYTES: Final = 8
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_SECCOMP: Final = 22
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+_CAPABILITIES: Final = 64
+_CAPABILITY_VERSION: Final = 0x2008_0522
+
+_READABLE: Final = (
+    *("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/mime.types"),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu"),
+    *("/dev/zero", "/dev/random", "/dev/urandom"),
+)
+_OF_ITSELF: Final = (
+    "cmdline",
+    "cgroup",
+    "comm",
+    "environ",
+    "limits",
+    "maps",
+    "mem",
+    "mountinfo",
+    "smaps",
+    "stat",
+    "statm",
+    "status",
+)
+"""Files of its own process that the interpreter may read; not `net`, which tells of the task's network."""
+
+_WRITABLE: Final = ("/dev/null", "/dev/full", "/dev/shm")
+_library: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a program is run, and as whom."""
+
+    uid: int
+    work: str
+    out: str
+    bootstrap: str
+    socket: str
+    limits: Limits
+
+
+def confine(cell: Cell) -> None:
+    """Makes this process one of the program's; raises where anything of it is refused, and then nothing may be run."""
+    os.setsid()
+    os.umask(0o022)
+    os.chdir(cell.work)
+    # Where memory runs out in the task, the program goes first.
+    Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    _change_user(cell.uid)
+    for kind, most in resource_limits(cell.limits).items():
+        resource.setrlimit(kind, (most, most))
+    _control(_PR_SET_NO_NEW_PRIVS, 1)
+    # After the change of user, which takes it back.
+    _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    readable = {*_READABLE, *_interpreter(), *(f"/proc/self/{name}" for name in _OF_ITSELF), cell.bootstrap}
+    restrict(sorted(readable), (*_WRITABLE, cell.work, cell.out), listed=("/proc",))
+    _filter_calls()
+    if 0 in {*os.getresuid(), *os.getresgid()} or os.getgroups():
+        raise PermissionError("the executor still has rights of the supervisor")
+
+
+def resource_limits(limits: Limits) -> Mapping[int, int]:
+    """The limits of each process; a task has nobody else of this user, so the number of processes is the program's."""
+    return {
+        resource.RLIMIT_AS: limits.memory_bytes + ADDRESS_SPACE_BYTES,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: math.ceil(limits.cpu_s) + _EXTRA_CPU_S,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_MEMLOCK: 0,
+        resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_NPROC: limits.processes,
+    }
+
+
+def adopt_orphans() -> None:
+    """Whatever descends from this process stays below it: orphans become its children."""
+    _control(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent(by: signal.Signals) -> None:
+    """This process gets the signal when the one that started it is gone."""
+    parent = os.getppid()
+    _control(_PR_SET_PDEATHSIG, by)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), by)
+
+
+def _change_user(uid: int) -> None:
+    """Becomes that user and the group of the same number, without capabilities and without a way to get any."""
+    for capability in range(_CAPABILITIES):
+        # Refused where the container may not give them up; then `no_new_privs` alone keeps them out of reach.
+        _library.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    if _library.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24)) != 0:
+        raise OSError(ctypes.get_errno(), "the kernel refused to take the capabilities away")
+
+
+def _interpreter() -> set[str]:
+    """Where the interpreter and its packages are."""
+    prefixes = {sys.prefix, sys.base_prefix}
+    return {f"{prefix}/{part}" for prefix in prefixes for part in ("bin", "lib", "lib64", "pyvenv.cfg")}
+
+
+def _control(option: int, value: int) -> None:
+    if _library.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"the kernel refused option {option} of a process")
+
+
+def _filter_calls() -> None:
+    rules = seccomp_filter(cast(Machine, platform.machine()))
+    kept = ctypes.create_string_buffer(rules)
+    program = struct.pack("HxxxxxxP", len(rules) // _INSTRUCTION_BYTES, ctypes.addressof(kept))
+    if _library.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the kernel refused the filter of system calls")

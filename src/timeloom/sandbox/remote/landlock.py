@@ -1,0 +1,89 @@
+"""Landlock: the folders that a process and its children may still read and write, where the kernel can see to it."""
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+_CREATE_RULESET: Final = 444
+_ADD_RULE: Final = 445
+_RESTRICT_SELF: Final = 446
+_ASK_VERSION: Final = 1
+_PATH_BENEATH: Final = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+_OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_DEVICES: Final = 1 << 6 | 1 << 11
+"""To make device nodes, which nobody may."""
+
+_FILE_RIGHTS: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
+"""By the version that brought the last of them."""
+
+_TCP: Final = 0b11
+_TCP_SINCE: Final = 4
+_SCOPES: Final = 0b11
+"""Abstract Unix sockets of others, and signals to others."""
+
+_SCOPES_SINCE: Final = 6
+
+_library: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def version() -> int:
+    """The version of Landlock that the kernel has; 0 where it has none."""
+    return max(0, _library.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
+
+
+def restrict(readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = ()) -> bool:
+    """From now on this thread and what it starts reaches only these; False where the kernel cannot see to it.
+
+    Of folders that are only listed the names can be seen, also below, and no file can be opened. The thread must have
+    given up new privileges. Places that are not there are left out.
+    """
+    known = version()
+    if not known:
+        return False
+    every = next(rights for since, rights in sorted(_FILE_RIGHTS.items(), reverse=True) if since <= known)
+    rules = _checked(_library.syscall(_CREATE_RULESET, *_ruleset(every, known), 0))
+    try:
+        for path in readable:
+            _allow(rules, path, every & (_EXECUTE | _READ_FILE | _READ_DIR))
+        for path in writable:
+            _allow(rules, path, every & ~(_DEVICES | _IOCTL_DEV))
+        for path in listed:
+            _allow(rules, path, _READ_DIR)
+        _checked(_library.syscall(_RESTRICT_SELF, rules, 0))
+    finally:
+        os.close(rules)
+    return True
+
+
+def _ruleset(every: int, known: int) -> tuple[bytes, int]:
+    words = [every]
+    if known >= _TCP_SINCE:
+        words.append(_TCP)
+    if known >= _SCOPES_SINCE:
+        words.append(_SCOPES)
+    ruleset = struct.pack(f"={len(words)}Q", *words)
+    return ruleset, len(ruleset)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        allowed = rights if stat.S_ISDIR(os.fstat(place).st_mode) else rights & _OF_FILES
+        _checked(_library.syscall(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", allowed, place), 0))
+    finally:
+        os.close(place)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "Landlock refused to restrict the executor")
+    return result

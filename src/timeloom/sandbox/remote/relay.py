@@ -1,0 +1,65 @@
+"""The relay: a broker in the task that carries out what it may, and asks the caller's broker for everything else."""
+
+import asyncio
+import itertools
+import logging
+from dataclasses import dataclass, field
+from typing import Literal
+
+from timeloom.sandbox.remote.cloud import CloudError
+from timeloom.sandbox.remote.mailbox import Answer, Asked, Made, Mailbox, Said
+from timeloom.sandbox.remote.toolbox import Toolbox
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Relay:
+    """Answers a program; what it sends and receives goes with `carry`, which runs beside it."""
+
+    mailbox: Mailbox
+    toolbox: Toolbox
+    poll_s: float
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    _asked: "dict[int, asyncio.Future[str]]" = field(default_factory=dict[int, "asyncio.Future[str]"])
+
+    async def call(self, tool_id: str, params: str) -> str:
+        """The answer to a call: of a tool that is here, or of the caller, who knows what is allowed."""
+        if self.toolbox.has(tool_id):
+            answer = await self.toolbox.call(tool_id, params, lambda call: self.mailbox.post(Made(call)))
+            # The program acts on no answer of which the caller has not been told.
+            await self.mailbox.flush()
+            return answer
+        return await self._ask("call", tool_id, params)
+
+    async def fetch(self, path: str) -> str:
+        """What stands at a path of the conversation, which only the caller has."""
+        return await self._ask("fetch", path)
+
+    def output(self, stream: Literal["stdout", "stderr"], text: str, /) -> None:
+        """Tells the caller what the program prints."""
+        self.mailbox.post(Said(stream, text))
+
+    async def carry(self) -> None:
+        """Sends and receives until it is cancelled; what fails is tried again."""
+        while True:
+            try:
+                await self._carry_once()
+            except CloudError as error:
+                _logger.warning("a message did not get through: %s", error)
+            await asyncio.sleep(self.poll_s)
+
+    async def _carry_once(self) -> None:
+        await self.mailbox.flush()
+        for message in await self.mailbox.collect() if self._asked else []:
+            if isinstance(message, Answer) and (waiting := self._asked.pop(message.id, None)):
+                waiting.set_result(message.text)
+
+    async def _ask(self, kind: Literal["call", "fetch"], subject: str, params: str = "") -> str:
+        number = next(self._numbers)
+        waiting = self._asked[number] = asyncio.get_running_loop().create_future()
+        self.mailbox.post(Asked(number, kind, subject, params))
+        try:
+            return await waiting
+        finally:
+            self._asked.pop(number, None)

@@ -1,0 +1,177 @@
+"""The toolbox of a task: the tools that came with the bundle's code, and what a program may call of them by leave."""
+
+import asyncio
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.core.blocks import ToolError, registered_error
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.ports.clock import Clock
+from timeloom.ports.sandbox import Leave, MadeCall
+from timeloom.ports.tool import Artifact, Outcome, Tool, ToolContext, ToolSpec
+
+MAX_KEPT_CHARS: Final = 256 * 1024
+"""What is kept of an answer for the timeline; the program gets all of it."""
+
+MAX_CALLS: Final = 200
+"""Most calls by leave, whatever the leave says: each is told of."""
+
+_OF_CALLS: Final = "tc:"
+"""How paths begin that belong to a call, and name no file."""
+
+Tell = Callable[[MadeCall], None]
+_logger = logging.getLogger(__name__)
+
+
+class ToolModuleError(Exception):
+    """A module of tools that cannot be loaded; the message says which and why."""
+
+
+@dataclass(slots=True)
+class Toolbox:
+    """Carries out what the leave covers with the tools that are here, and tells of it."""
+
+    tools: dict[str, Tool]
+    leave: Leave
+    out_dir: Path
+    clock: Clock
+    _begun: int = 0
+
+    def has(self, tool_id: str) -> bool:
+        """Whether it may be called here, and is here."""
+        return tool_id in self.leave.tool_ids and tool_id in self.tools
+
+    async def call(self, tool_id: str, params: str, tell: Tell) -> str:
+        """The answer to a call that the toolbox has; what goes wrong is an answer too.
+
+        Whoever is told hears of the call when it is over, and also when it was stopped on its way.
+        """
+        most = min(self.leave.most_calls, MAX_CALLS)
+        if self._begun >= most:
+            return _answer(registered_error("gate_refused", f"a program may make {most} such calls, and has made them"))
+        self._begun += 1
+        stopped = "the call was stopped together with the program; whether it had an effect is not known"
+        answer = _answer(registered_error("tool_interrupted", stopped))
+        try:
+            answer = await self._called(self.tools[tool_id], params)
+        finally:
+            tell(MadeCall(tool_id=tool_id, params=params, answer=_kept(answer)))
+        return answer
+
+    async def _called(self, tool: Tool, params: str) -> str:
+        try:
+            async with asyncio.timeout(tool.spec.deadline_s):
+                return answer_of(await tool.call(params, self._context()))
+        except TimeoutError:
+            late = f"the tool did not finish within {tool.spec.deadline_s:g} s"
+            return _answer(registered_error("tool_timeout", late))
+        except Exception as error:
+            _logger.exception("a tool raised")
+            return _answer(registered_error("tool_call_error", f"the tool raised {type(error).__name__}"))
+
+    def _context(self) -> ToolContext:
+        return ToolContext(
+            conversation=self.leave.conversation,
+            turn_id=self.leave.turn_id,
+            tool_call_id=self.leave.tool_call_id,
+            caller=self.leave.caller,
+            timeline=_NoTimeline(),
+            out_dir=self.out_dir,
+            emit=_nobody_listens,
+            epoch_us=self.clock.epoch_us(),
+        )
+
+
+def load_tools(modules: Iterable[Path]) -> dict[str, Tool]:
+    """The tools that the modules have at their top level, by their ids; raises `ToolModuleError`."""
+    found: dict[str, Tool] = {}
+    for place in modules:
+        for value in vars(_loaded(place)).values():
+            spec = getattr(value, "spec", None)
+            if isinstance(spec, ToolSpec) and callable(getattr(value, "call", None)):
+                found[spec.tool_id] = cast(Tool, value)
+    return found
+
+
+def answer_of(outcome: Outcome) -> str:
+    """The outcome as a program gets it: the error, and what the call left; one thing by itself, several by path."""
+    error = outcome.error or next((each.error for each in outcome.artifacts if each.error), None)
+    texts = [each for each in outcome.artifacts if isinstance(each.text, str)]
+    said = outcome.summary or outcome.status
+    ret: object = None
+    if len(outcome.artifacts) == len(texts) == 1 and texts[0].path.startswith(_OF_CALLS):
+        ret = _value(texts[0])
+    elif outcome.artifacts:
+        listed = [{"path": each.path, "mime": each.mime, "text": each.text} for each in texts]
+        ret = {"artifacts": listed, "status": said or ""}
+    elif said and error is None:
+        ret = _parsed(said)
+    return _answer(error, ret)
+
+
+def _loaded(place: Path) -> object:
+    # Under a name of its own: two bundles may both have a `tools.py`.
+    name = f"timeloom_tools_{place.stem}_{abs(hash(str(place))):x}"
+    spec = importlib.util.spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise ToolModuleError(f"the module of tools {place.name!a} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(place.parent) not in sys.path:
+        sys.path.append(str(place.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        message = f"the module of tools {place.name!a} cannot be loaded: {type(error).__name__}: {str(error)[:200]}"
+        raise ToolModuleError(message) from error
+    return module
+
+
+class _NoTimeline:
+    """A conversation of which nothing is here."""
+
+    @property
+    def views(self) -> Views:
+        return Views()
+
+    async def entries(self, seqs: Sequence[int]) -> list[Entry]:
+        return []
+
+    async def payload(self, ref: BlobRef) -> bytes:
+        raise LookupError("the conversation is not where this tool runs")
+
+
+def _nobody_listens(channel: str, text: str, /) -> None:
+    _logger.debug("on %s: %s", channel, text[:200])
+
+
+def _value(artifact: Artifact) -> object:
+    text = cast(str, artifact.text)
+    return _parsed(text) if "json" in artifact.mime else text
+
+
+def _parsed(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _answer(error: ToolError | None, ret: object = None) -> str:
+    return msgspec.json.encode({"ok": error is None, "error": error, "ret": ret}).decode()
+
+
+def _kept(answer: str) -> str:
+    """The answer, or the beginning of one that is long, still as an object with `ok`, `error` and `ret`."""
+    if len(answer) <= MAX_KEPT_CHARS:
+        return answer
+    return _answer(None, f"{answer[:MAX_KEPT_CHARS]}...[truncated]")

@@ -1,0 +1,1 @@
+"""The server: conversations over HTTP, with their events as they happen."""

@@ -1,0 +1,111 @@
+"""The route of AG-UI: a run is a turn, and a thread a conversation."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId, IdError, call_id, conversation_id
+from timeloom.runtime.hub_seat import Accepted
+from timeloom.server.ag_ui_events import Decision, Message, Part, Resume, RunBody
+from timeloom.server.ag_ui_run import Run
+from timeloom.server.asking import ask
+from timeloom.server.door import let_in
+from timeloom.server.histories import Line, with_history
+from timeloom.server.place import Call
+from timeloom.server.sse import EventStream
+
+Sending = Callable[[], Awaitable[Accepted]]
+
+
+async def post_run(call: Call, body: RunBody) -> EventStream:
+    """Say the last message to the thread's conversation, or decide what it waits for, and hear the turn."""
+    if body.tools:
+        raise CodedError("request_malformed", "the agent has tools of its own and takes none from clients")
+    if body.resume:
+        conversation = await _known(call, body.thread_id)
+        if conversation is None:
+            raise CodedError("approval_unknown", "nothing waits for a decision in this thread")
+        send = await _deciding(call, conversation, body.resume)
+    else:
+        conversation, send = await _saying(call, body)
+    asked = await ask(call.place, conversation, send)
+    call.request.state.accepted = asked.accepted
+    return EventStream(asked.opened, call.place.leave_s, frames=Run(body, asked.accepted))
+
+
+async def _saying(call: Call, body: RunBody) -> tuple[ConversationId, Sending]:
+    hub = call.place.hub
+    lines, message = _divided(body.messages)
+    known = await _known(call, body.thread_id)
+    if known is None:
+        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
+        known, message = (await hub.found(header, _own_id(call, body.thread_id))).id, with_history(lines, message)
+    conversation = known
+    return conversation, lambda: hub.say(conversation, message)
+
+
+async def _deciding(call: Call, conversation: ConversationId, resume: tuple[Resume, ...]) -> Sending:
+    """The decisions, by somebody who may decide."""
+    names = {"tenant": call.tenant, "project": call.project, "conversation_id": conversation}
+    decider = await let_in(call.place, "decider", call.request, names, call.operation)
+
+    async def decide() -> Accepted:
+        accepted: Accepted | None = None
+        for one in resume:
+            said = one.payload or Decision()
+            approved = one.status == "resolved" and said.approved
+            try:
+                name = call_id(one.interrupt_id)
+            except IdError as error:
+                raise CodedError("approval_unknown", str(error)) from error
+            done = await call.place.hub.decide(conversation, name, approved, decider.caller.user, said.text)
+            accepted = accepted or done
+        assert accepted is not None
+        return accepted
+
+    return decide
+
+
+async def _known(call: Call, thread: str) -> ConversationId | None:
+    """The conversation that the thread names by its own id, or that began with this thread."""
+    for name in (thread, _own_id(call, thread)):
+        try:
+            return (await call.visible(conversation_id(name))).id
+        except IdError:
+            continue
+        except CodedError as error:
+            if error.code != "conversation_unknown":
+                raise
+    return None
+
+
+def _own_id(call: Call, thread: str) -> ConversationId:
+    """The id of the conversation of that thread: always the same, and another one for everybody else."""
+    said = msgspec.json.encode((call.tenant, call.project, call.caller.user, thread))
+    return ConversationId(f"conv_agui_{hashlib.sha256(said).hexdigest()[:32]}")
+
+
+def _divided(messages: tuple[Message, ...]) -> tuple[tuple[Line, ...], str]:
+    """What was said before, and the message now."""
+    if not messages or messages[-1].role != "user" or not (message := _text(messages[-1])):
+        raise CodedError("request_malformed", "the last message is one of the user, with a text")
+    spoken = [one for one in messages[:-1] if one.role not in ("activity", "reasoning")]
+    return tuple(Line(one.role, _text(one)) for one in spoken), message
+
+
+def _text(message: Message) -> str:
+    if message.content is None or isinstance(message.content, str):
+        return message.content or ""
+    if not isinstance(message.content, tuple):
+        return ""
+    for part in message.content:
+        _need_text(part)
+    return "".join(part.text for part in message.content)
+
+
+def _need_text(part: Part) -> None:
+    if part.type != "text":
+        raise CodedError("request_malformed", f"only text is taken, got a part of type {part.type[:40]!r}")

@@ -1,0 +1,256 @@
+"""The HTTP application: every operation of the table behind the same door."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from timeloom.core.codes import CodedError
+from timeloom.ports.clock import timestamp
+from timeloom.runtime.hub_seat import Accepted
+from timeloom.server.access import COOKIE, address_of
+from timeloom.server.audit import AuditEntry
+from timeloom.server.browsers import guarded
+from timeloom.server.door import handshake, let_in
+from timeloom.server.limits import Gate
+from timeloom.server.openapi import document
+from timeloom.server.place import Place
+from timeloom.server.problems import MEDIA_TYPE as PROBLEM_TYPE
+from timeloom.server.problems import problem, problem_of
+from timeloom.server.socketio_app import PATH as SOCKETIO_PATH
+from timeloom.server.socketio_app import socketio_app
+from timeloom.server.sse import MEDIA_TYPE as EVENTS_TYPE
+from timeloom.server.sse import EventStream
+from timeloom.server.table import OPERATIONS, SOCKETS, Operation, Socket
+from timeloom.server.uploads import is_form, read_form
+
+TOKEN: Final = "token"
+
+DRAIN_BYTES: Final = 1024 * 1024
+DRAIN_S: Final = 1.0
+"""How much of a body that was refused is read, and for how long, before the answer is sent."""
+
+_logger = logging.getLogger(__name__)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(place: Place) -> ASGIApp:
+    """The application over that place."""
+    described = document(OPERATIONS)
+
+    async def openapi(_: Request) -> Response:
+        return Response(described, media_type="application/json")
+
+    routes = [
+        *(_route(place, one) for one in OPERATIONS),
+        *(_socket_route(place, one) for one in SOCKETS),
+        Route("/openapi.json", openapi),
+        *([Mount(SOCKETIO_PATH, by_socketio)] if (by_socketio := socketio_app(place)) else []),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _not_here})
+    return guarded(app, place.rules)
+
+
+def _route(place: Place, operation: Operation) -> Route:
+    route = Route(operation.path, _endpoint(place, operation), methods=[operation.method])
+    # Starlette adds HEAD to GET, and a stream without a body would never end.
+    route.methods = {operation.method}
+    return route
+
+
+def _endpoint(place: Place, operation: Operation) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        began = time.perf_counter()
+        try:
+            if token := request.query_params.get(TOKEN, ""):
+                response = await _with_cookie(place, request, token)
+            else:
+                response = await _answer(place, operation, request)
+        except CodedError as error:
+            place.metrics.refused(error.code)
+            response = problem_of(error, request.url.path)
+            if response.status_code >= 500:
+                _logger.warning("request failed", exc_info=error, extra={"fields": {"operation": operation.name}})
+        except ClientDisconnect:
+            place.metrics.refused("request_malformed")
+            response = problem("request_malformed", "the connection ended before the body did", request.url.path)
+        except Exception:
+            place.metrics.refused("internal_error")
+            _logger.exception("request failed", extra={"fields": {"operation": operation.name}})
+            response = problem("internal_error", "the server's log says more", request.url.path)
+        if operation.body and not getattr(request.state, "is_read", False) and not await _drained(request):
+            # Whoever still sends what nobody reads is not listened to any longer.
+            response.headers["connection"] = "close"
+        if operation.refusal and response.media_type == PROBLEM_TYPE:
+            response = operation.refusal(response)
+        await _audit_end(place, request, response)
+        place.metrics.answered(operation.name, response.status_code, time.perf_counter() - began)
+        _log(operation, request, response, began)
+        return response
+
+    return answer
+
+
+async def _answer(place: Place, operation: Operation, request: Request) -> Response:
+    call = await let_in(place, operation.who, request, request.path_params, operation.name)
+    given: dict[str, object] = {}
+    if operation.query:
+        given["query"] = _query(operation.query, request)
+    if operation.body and operation.takes_files and is_form(request):
+        given["body"], given["files"] = await read_form(operation.body, request, place.uploads)
+    elif operation.body:
+        given["body"] = _decoded(operation.body, await _body(place, request), request)
+    request.state.is_read = True
+    if _wants_stream(operation, request):
+        place.gate.check_streams(call.caller.id)
+    if operation.audited:
+        await call.record(call.conversation.id)
+    answer = await operation.run(call, **given)
+    if isinstance(answer, EventStream):
+        return _Counted(answer, place.gate, call.caller.id)
+    if isinstance(answer, Response):
+        return answer
+    if isinstance(answer, Accepted):
+        request.state.accepted = answer
+    return Response(msgspec.json.encode(answer), operation.status, media_type="application/json")
+
+
+def _socket_route(place: Place, socket: Socket) -> WebSocketRoute:
+    async def hold(websocket: WebSocket) -> None:
+        request = handshake(websocket.scope)
+        try:
+            call = await let_in(place, socket.who, request, request.path_params, socket.run.__name__)
+            place.gate.check_streams(call.caller.id)
+            with place.gate.streaming(call.caller.id):
+                await socket.run(call, websocket, _query(socket.query, request))
+        except CodedError as error:
+            place.metrics.refused(error.code)
+            await websocket.send_denial_response(problem_of(error, request.url.path))
+
+    return WebSocketRoute(socket.path, hold)
+
+
+def _wants_stream(operation: Operation, request: Request) -> bool:
+    """Whether a stream is asked for, as far as can be told before anything is done."""
+    if EventStream not in operation.answers:
+        return False
+    return len(operation.answers) == 1 or EVENTS_TYPE in request.headers.get("accept", "")
+
+
+class _Counted(Response):
+    """A stream that counts as one of its caller's as long as it is sent."""
+
+    def __init__(self, stream: EventStream, gate: Gate, caller: str) -> None:
+        super().__init__(status_code=stream.status_code)
+        self._stream, self._gate, self._caller = stream, gate, caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._gate.streaming(self._caller):
+            await self._stream(scope, receive, send)
+
+
+async def _audit_end(place: Place, request: Request, response: Response) -> None:
+    """Puts on the audit trail what was answered; that the request was made is there already."""
+    asked: AuditEntry | None = getattr(request.state, "audited", None)
+    if asked:
+        ended = msgspec.structs.replace(asked, ts=timestamp(place.clock.epoch_us()), status=response.status_code)
+        try:
+            await place.audit.add(ended)
+        except CodedError as error:
+            _logger.warning("the audit trail lacks an answer", exc_info=error, extra={"fields": {"audit_id": asked.id}})
+
+
+async def _body(place: Place, request: Request) -> bytes:
+    """The body, counted and timed while it comes in."""
+    body = bytearray()
+    most_bytes, most_s = place.max_body_bytes, place.gate.limits.body_s
+    declared = request.headers.get("content-length", "0")
+    too_large = CodedError("request_too_large", f"a body has at most {most_bytes} bytes")
+    if declared.isdigit() and int(declared[:20]) > most_bytes:
+        raise too_large
+    try:
+        async with asyncio.timeout(most_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most_bytes:
+                    raise too_large
+    except TimeoutError as error:
+        raise CodedError("request_timeout", f"the body did not arrive within {most_s:g} seconds") from error
+    return bytes(body)
+
+
+async def _drained(request: Request) -> bool:
+    """Whether the rest of a body that nobody wants is soon over: who still sends would not see the answer otherwise."""
+    rest_bytes = 0
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            async for chunk in request.stream():
+                rest_bytes += len(chunk)
+                if rest_bytes > DRAIN_BYTES:
+                    return False
+    except (TimeoutError, ClientDisconnect):
+        return False
+    except RuntimeError:
+        # Starlette's word for a body that was read to its end.
+        return True
+    return True
+
+
+def _decoded(kind: type[object], body: bytes, request: Request) -> object:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise CodedError("request_malformed", "the body is JSON, and Content-Type says application/json")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CodedError("request_malformed", f"the body is not as expected: {error}") from error
+
+
+def _query(kind: type[object], request: Request) -> object:
+    try:
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise CodedError("request_malformed", f"the query is not as expected: {error}") from error
+
+
+async def _with_cookie(place: Place, request: Request, token: str) -> Response:
+    """Takes the token out of the address, where it would be seen and kept, and gives it to the browser."""
+    if request.method != "GET" or not await place.doorkeeper.whose(token):
+        place.gate.failed(address_of(request))
+        raise CodedError("unauthorized", "the token in the address is not known here")
+    rest = [(key, value) for key, value in request.query_params.multi_items() if key != TOKEN]
+    response = RedirectResponse(f"{request.url.path}{f'?{urlencode(rest)}' if rest else ''}", 303)
+    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return response
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem("route_unknown", error.detail, request.url.path, error.status_code)
+
+
+def _log(operation: Operation, request: Request, response: Response, began: float) -> None:
+    accepted: Accepted | None = getattr(request.state, "accepted", None)
+    # Where nobody was let in, what stands in the address is anybody's text.
+    named = "" if response.status_code in (401, 403, 404) else request.path_params.get("conversation_id", "")
+    fields: dict[str, object] = {
+        "operation": operation.name,
+        "status": response.status_code,
+        "ms": round((time.perf_counter() - began) * 1000, 1),
+        "conversation_id": accepted.conversation_id if accepted else named,
+    }
+    if accepted:
+        fields |= {"turn_id": accepted.turn_id, "seq": accepted.seq}
+    _logger.info("request", extra={"fields": fields})

@@ -1,0 +1,60 @@
+"""Asking: something is sent to a conversation whose stream is heard already, so that no piece of its answer is lost."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from timeloom.core.ids import ConversationId
+from timeloom.runtime.hub import Streaming
+from timeloom.runtime.hub_events import ChatBlock, ChatError, ConvStatus, Event, Heartbeat
+from timeloom.runtime.hub_seat import Accepted
+from timeloom.runtime.hub_stream import Stream
+from timeloom.server.place import Place
+from timeloom.server.sse import is_last
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What became of what was sent, and the events from there to the end of its turn, or to where that waits."""
+
+    accepted: Accepted
+    opened: Streaming
+
+
+async def ask(place: Place, conversation: ConversationId, send: Callable[[], Awaitable[Accepted]]) -> Asked:
+    """Sends it; whoever gets the stream has to enter it, or the conversation stays open for it."""
+    info = await place.store.info(conversation)
+    async with AsyncExitStack() as stack:
+        stream, events = await stack.enter_async_context(place.hub.stream(info, info.tail))
+        stack.push_async_callback(events.aclose)
+        await _until_live(events)
+        accepted = await send()
+        return Asked(accepted, _handed_over(stack.pop_all(), stream, _answer(events, accepted)))
+
+
+@asynccontextmanager
+async def _handed_over(
+    stack: AsyncExitStack, stream: Stream, events: AsyncGenerator[Event]
+) -> AsyncGenerator[tuple[Stream, AsyncGenerator[Event]]]:
+    async with stack:
+        yield stream, events
+
+
+async def _until_live(events: AsyncGenerator[Event]) -> None:
+    """The status is told first, and again where the events begin to be live."""
+    left = 2
+    async for event in events:
+        left -= isinstance(event, ConvStatus)
+        if not left:
+            return
+
+
+async def _answer(events: AsyncGenerator[Event], accepted: Accepted) -> AsyncGenerator[Event]:
+    """What is told after the block of what was sent; what a turn that ran before said is not for whoever sent this."""
+    is_ours = False
+    async for event in events:
+        is_ours = is_ours or (isinstance(event, ChatBlock) and event.seq >= accepted.seq)
+        if is_ours or isinstance(event, ChatError | Heartbeat):
+            yield event
+        if is_last(event, accepted.turn_id) and (is_ours or isinstance(event, ChatError)):
+            return

@@ -1,0 +1,125 @@
+"""The audit trail: who decided, erased, deleted, or was let in to what is not their own; its files only grow."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from timeloom.core.codes import CodedError
+
+PAGE_BYTES: Final = 1024 * 1024
+"""Most bytes of a file that are read for one page."""
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something was asked for; the entry with the same id and a `status` says what was answered."""
+
+    id: str
+    ts: str
+    tenant: str
+    project: str
+    user: str
+    role: str
+    operation: str
+    conversation_id: str = ""
+    owner: str = ""
+    """Whose the conversation is, where it is not the user's own."""
+    call_id: str = ""
+    status: int = 0
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the trail."""
+
+    cursor: Annotated[str, Meta(max_length=20)] = ""
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Oldest first; `cursor` asks for what follows, also for what is not there yet."""
+
+    entries: tuple[AuditEntry, ...]
+    cursor: str
+
+
+class AuditTrail:
+    """A file for each project, with a JSON object a line; what was added is on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = asyncio.Lock()
+
+    async def add(self, entry: AuditEntry) -> None:
+        """Keeps the entry; raises where the disk refuses."""
+        async with self._lock:
+            await asyncio.to_thread(self._add, entry)
+
+    async def page(self, tenant: str, project: str, query: AuditQuery) -> AuditPage:
+        """A part of the trail of that project."""
+        if query.cursor and not (query.cursor.isascii() and query.cursor.isdigit()):
+            raise _no_cursor()
+        return await asyncio.to_thread(self._page, tenant, project, int(query.cursor or 0), query.limit)
+
+    def _add(self, entry: AuditEntry) -> None:
+        path = self._file(entry.tenant, entry.project)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_new = not path.exists()
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "r+b", buffering=0) as file:
+                line = msgspec.json.encode(entry) + b"\n"
+                size = os.fstat(descriptor).st_size
+                # A power cut may have left a part of a line.
+                torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+                file.write(b"\n" + line if torn else line)
+                os.fsync(descriptor)
+            if is_new:
+                _sync_folder(path.parent)
+        except OSError as error:
+            raise CodedError("store_unwritable", f"the audit trail cannot be kept: {error.strerror}") from error
+
+    def _page(self, tenant: str, project: str, start: int, limit: int) -> AuditPage:
+        entries: list[AuditEntry] = []
+        try:
+            with self._file(tenant, project).open("rb") as file:
+                if start:
+                    file.seek(start - 1)
+                    if file.read(1) != b"\n":
+                        raise _no_cursor()
+                read = 0
+                while len(entries) < limit and read < PAGE_BYTES and (line := file.readline()).endswith(b"\n"):
+                    read += len(line)
+                    entries += _decoded(line, tenant, project)
+                end = start + read
+        except FileNotFoundError:
+            if start:
+                raise _no_cursor() from None
+            end = 0
+        return AuditPage(entries=tuple(entries), cursor=str(end))
+
+    def _file(self, tenant: str, project: str) -> Path:
+        return self._folder / tenant / f"{project}.jsonl"
+
+
+def _decoded(line: bytes, tenant: str, project: str) -> list[AuditEntry]:
+    try:
+        entry = msgspec.json.decode(line, type=AuditEntry)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+    # Names that differ by case alone may share a file.
+    return [entry] if (entry.tenant, entry.project) == (tenant, project) else []
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _no_cursor() -> CodedError:
+    return CodedError("cursor_malformed", "no page of this trail has given that cursor")

@@ -1,0 +1,119 @@
+"""Routes of a conversation that is held: messages, events, decisions, and the stream of what happens."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import IdError, call_id
+from timeloom.core.timeline import is_timestamp
+from timeloom.core.view.progress import CANCEL
+from timeloom.ports.reader import ConversationInfo
+from timeloom.runtime.attached import TextFile
+from timeloom.runtime.hub_seat import Accepted, Sent
+from timeloom.server.place import Call
+from timeloom.server.sse import MEDIA_TYPE, EventStream
+
+MAX_SEQ: Final = 2**53
+
+
+class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message; without a conversation it begins one."""
+
+    message: Annotated[str, Meta(min_length=1)]
+    conversation_id: str = ""
+
+
+class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event: `followup`, `steer`, `cancel`, or any other kind, which the model is told of."""
+
+    kind: Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]{0,63}\Z")]
+    text: str = ""
+    mime: Annotated[str, Meta(pattern=r"\Atext/[a-z0-9.+-]+\Z|\Aapplication/json\Z")] = "text/markdown"
+    started_ts: str = ""
+    """When it began, as RFC 3339 in UTC; empty where that is now."""
+
+
+class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person's decision, with a word of why."""
+
+    approved: bool
+    text: str = ""
+
+
+class StreamQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a stream begins, for clients that cannot send `Last-Event-ID`."""
+
+    after: Annotated[int, Meta(ge=0, le=MAX_SEQ)] = 0
+
+
+async def post_message(call: Call, body: MessageBody, files: tuple[TextFile, ...] = ()) -> Accepted | EventStream:
+    """Say something: it opens a turn, or is a follow-up of the one that runs."""
+    hub = call.place.hub
+    if body.conversation_id:
+        info = await call.visible(body.conversation_id)
+        accepted = await hub.say(info.id, body.message, files)
+    else:
+        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
+        accepted = await hub.begin(header, body.message, files)
+    if MEDIA_TYPE not in call.request.headers.get("accept", ""):
+        return accepted
+    info = await call.place.store.info(accepted.conversation_id)
+    call.request.state.accepted = accepted
+    opened = hub.stream(info, _before(accepted, is_new=not body.conversation_id))
+    return EventStream(opened, call.place.leave_s, accepted.turn_id)
+
+
+async def get_stream(call: Call, query: StreamQuery) -> EventStream:
+    """Hear what happens, from the block after `Last-Event-ID` on."""
+    after = _last_event_id(call.request) or query.after
+    return EventStream(call.place.hub.stream(call.conversation, after), call.place.leave_s)
+
+
+async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
+    """Send an event to the turn that runs; what it does not take any more opens the next."""
+    if body.kind == "followup" and not body.text:
+        raise CodedError("request_malformed", "a follow-up has a text")
+    if files and (body.kind == CANCEL or (body.kind == "steer" and not body.text)):
+        raise CodedError("request_malformed", "what ends a turn has no attachments")
+    if body.started_ts and not is_timestamp(body.started_ts):
+        raise CodedError("request_malformed", "started_ts is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z")
+    sent = Sent(
+        kind=body.kind,
+        text=body.text,
+        by=call.caller.user,
+        mime=body.mime,
+        started_ts=body.started_ts,
+        files=files,
+    )
+    return await call.place.hub.send(call.conversation.id, sent)
+
+
+async def post_approval(call: Call, body: DecisionBody) -> Accepted:
+    """Decide on a call that waits for a person; the turn goes on."""
+    info: ConversationInfo = call.conversation
+    try:
+        name = call_id(call.request.path_params["call_id"])
+    except IdError as error:
+        raise CodedError("approval_unknown", str(error)) from error
+    return await call.place.hub.decide(info.id, name, body.approved, call.caller.user, body.text)
+
+
+def _before(accepted: Accepted, *, is_new: bool) -> int:
+    """The last entry before all that the message brought about."""
+    if is_new:
+        return 0
+    # A message that opens a turn stands behind the turn's own header.
+    return accepted.seq - (2 if accepted.status == "started" else 1)
+
+
+def _last_event_id(request: Request) -> int:
+    text = request.headers.get("last-event-id", "")
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or int(text[:20]) > MAX_SEQ:
+        raise CodedError("request_malformed", f"Last-Event-ID is the id of a block, got {text[:40]!r}")
+    return int(text)

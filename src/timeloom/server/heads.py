@@ -1,0 +1,87 @@
+"""Heads of requests: bounded in size and time, which uvicorn leaves to whatever stands before it."""
+
+import asyncio
+from typing import Any, Final
+
+from typing_extensions import override
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+HEAD_BYTES: Final = 64 * 1024
+"""More than any browser sends; what came in one piece with it may be beyond."""
+
+_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+_TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\n"
+_NO_MORE: Final = b"content-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """Ends connections whose requests do not begin, or have no end of their heads in sight."""
+
+    head_s = 10.0
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._head_bytes = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._expect_head()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_here()
+        super().connection_lost(exc)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._deadline is None:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > HEAD_BYTES:
+            self._refuse(_TOO_LARGE)
+
+    @override
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect_head()
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._head_is_here()
+        super().on_headers_complete()
+
+    def _expect_head(self) -> None:
+        self._head_is_here()
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(self.head_s, self._refuse, _TOO_SLOW)
+
+    def _head_is_here(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _refuse(self, status: bytes) -> None:
+        self._head_is_here()
+        if not self.transport.is_closing():
+            self.transport.write(status + _NO_MORE)
+            self.transport.close()
+
+
+def bounded_heads(most_s: float) -> type[BoundedHeads]:
+    """The protocol whose heads may take so long."""
+
+    class _Bounded(BoundedHeads):
+        head_s = most_s
+
+    return _Bounded

@@ -1,0 +1,48 @@
+"""Logs of the server: a JSON object a line, with ids and never with what anybody said."""
+
+import logging
+from typing import Final, cast
+
+import msgspec
+
+from timeloom.ports.clock import timestamp
+
+OURS: Final = "timeloom"
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object; `fields` of the record stand beside its message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, object] = {
+            "ts": timestamp(int(record.created * 1_000_000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        said |= cast(dict[str, object], getattr(record, "fields", {}))
+        if record.exc_info and record.exc_info[0]:
+            # The type and the place: the words of an error may quote what somebody said.
+            said["error"] = record.exc_info[0].__name__
+            said["where"] = _where(record)
+        return msgspec.json.encode(said, enc_hook=str).decode()
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Sends what the server logs to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name in (OURS, "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level if name == OURS else logging.WARNING)
+
+
+def _where(record: logging.LogRecord) -> list[str]:
+    places: list[str] = []
+    trace = record.exc_info[2] if record.exc_info else None
+    while trace:
+        code = trace.tb_frame.f_code
+        places.append(f"{trace.tb_frame.f_globals.get('__name__', '')}.{code.co_name}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return places[-8:]

@@ -1,0 +1,71 @@
+"""Opening: how the server's hub opens a conversation, with the model and the tools of its settings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from timeloom.app import NO_MODELS, Setting, SideModels, make_turns
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.ports.clock import Clock
+from timeloom.ports.ids import Ids
+from timeloom.ports.model import Model
+from timeloom.ports.store import Store
+from timeloom.runtime.ask_model import LiveDelta
+from timeloom.runtime.session import Session
+from timeloom.runtime.turn import Turns
+from timeloom.tools.registry import ToolRegistry
+
+HOLDER: Final = "timeloom serve"
+"""What is told to whoever opens a conversation that is open here."""
+
+
+class Observer(Protocol):
+    """Hears of everything that happens in the conversations that are open here."""
+
+    def delta(self, delta: LiveDelta, /) -> None: ...
+
+    def entry(self, entry: Entry, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOpening:
+    """Opens conversations of one store."""
+
+    store: Store
+    model: Model
+    setting: Setting
+    clock: Clock
+    ids: Ids
+    tools: ToolRegistry | None = None
+    side: SideModels = NO_MODELS
+    observer: Observer | None = None
+    listening: Callable[[ConversationId], Callable[[Entry], None]] | None = None
+    """Who else hears the entries of a conversation that is opened."""
+
+    async def __call__(
+        self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
+    ) -> Turns:
+        if header:
+            session = await Session.start(self.store, conversation, header, self.clock, self.ids, holder=HOLDER)
+        else:
+            session = await Session.resume(self.store, conversation, self.clock, self.ids, holder=HOLDER)
+        try:
+            if self.observer:
+                session.listen(self.observer.entry)
+                hear = _both(hear, self.observer.delta)
+            if self.listening:
+                session.listen(self.listening(conversation))
+            return make_turns(session, self.model, self.setting, hear, self.tools, self.side)
+        except BaseException:
+            await session.close()
+            raise
+
+
+def _both(first: Callable[[LiveDelta], None], second: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:
+    def hear(delta: LiveDelta) -> None:
+        first(delta)
+        second(delta)
+
+    return hear

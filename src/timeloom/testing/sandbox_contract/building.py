@@ -1,0 +1,148 @@
+"""What the checks of the sandbox contract are built from: a broker, a listener, and programs that were run."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from timeloom.ports.sandbox import Limits, Program, Ran, Sandbox, ToolStub
+
+Open = Callable[[], Awaitable[Sandbox]]
+Check = Callable[[Open], Coroutine[None, None, None]]
+
+WAIT_S: Final = 60.0
+"""How long a check waits for what must happen; never reached by a sandbox that keeps the contract."""
+
+STUBS: Final = (
+    ToolStub(tool_id="web.search", module="web_tools", function="search", params=("query", "limit"), doc="Searches."),
+)
+
+
+@asynccontextmanager
+async def opened(open_sandbox: Open) -> AsyncGenerator[Sandbox]:
+    """The sandbox, closed at the end."""
+    sandbox = await open_sandbox()
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
+
+
+@dataclass(slots=True)
+class TableBroker:
+    """Answers a call with what it was called with, and paths from a table; knows what it was asked."""
+
+    table: Mapping[str, str] = field(default_factory=dict[str, str])
+    allowed: frozenset[str] = frozenset({"web.search"})
+    asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    async def call(self, tool_id: str, params: str) -> str:
+        self.asked.append((tool_id, params))
+        if tool_id not in self.allowed:
+            return _envelope(error={"code": "tool_not_allowed", "message": f"{tool_id} is not allowed"})
+        return _envelope(ret={"tool_id": tool_id, "params": msgspec.json.decode(params)})
+
+    async def fetch(self, path: str) -> str:
+        self.asked.append(("fetch", path))
+        if path in self.table:
+            return _envelope(ret=self.table[path])
+        return _envelope(error={"code": "path_not_found", "message": f"nothing is at {path}"})
+
+
+@dataclass(slots=True)
+class Heard:
+    """A listener that keeps what it hears, and tells whoever waits for a word."""
+
+    stdout: str = ""
+    stderr: str = ""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __call__(self, stream: Literal["stdout", "stderr"], text: str) -> None:
+        match stream:
+            case "stdout":
+                self.stdout += text
+            case "stderr":
+                self.stderr += text
+        self._news.set()
+
+    async def until(self, word: str) -> None:
+        """Waits until the program has printed it."""
+        async with asyncio.timeout(WAIT_S):
+            while word not in self.stdout:
+                self._news.clear()
+                await self._news.wait()
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What came of a program: how it ended, what was heard, and the files that it left, by name."""
+
+    ran: Ran
+    heard: Heard
+    files: Mapping[str, bytes]
+
+    @property
+    def said(self) -> str:
+        """All that it printed, for a failing check to show."""
+        return f"{self.ran.ending} {self.ran.exit_code} {self.ran.detail}\n{self.heard.stdout}\n{self.heard.stderr}"
+
+
+def program(code: str, *, limits: Limits | None = None, inputs: Mapping[str, Path] | None = None) -> Program:
+    """The program, with the usual stubs and a time that is long enough."""
+    return Program(
+        code=code,
+        execution_id="exec_contract",
+        stubs=STUBS,
+        inputs=inputs or {},
+        limits=limits or Limits(wall_s=WAIT_S),
+    )
+
+
+async def left(sandbox: Sandbox, given: Program | str, broker: TableBroker | None = None) -> Left:
+    """What came of the program."""
+    heard = Heard()
+    whole = given if isinstance(given, Program) else program(given)
+    async with asyncio.timeout(WAIT_S), sandbox.run(whole, broker or TableBroker(), heard) as ran:
+        return Left(ran, heard, _files(ran.out_dir))
+
+
+async def started(sandbox: Sandbox, given: Program, word: str) -> tuple["asyncio.Task[Left]", Heard]:
+    """A program that runs and has printed that word."""
+    heard = Heard()
+
+    async def run() -> Left:
+        async with sandbox.run(given, TableBroker(), heard) as ran:
+            return Left(ran, heard, _files(ran.out_dir))
+
+    task = asyncio.create_task(run())
+    waiting = asyncio.create_task(heard.until(word))
+    await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if not waiting.done():
+        waiting.cancel()
+        raise AssertionError(f"the program ended before it printed {word!r}: {(await task).said}")
+    return task, heard
+
+
+async def cancelled(task: "asyncio.Task[Left]") -> None:
+    """Cancels whoever runs the program, and waits until that has gone through."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert task.cancelled(), "a run that is cancelled ends as cancelled"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """The regular files, of which nothing is followed."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def _envelope(ret: object = None, error: object = None) -> str:
+    return msgspec.json.encode({"ok": error is None, "error": error, "ret": ret}).decode()

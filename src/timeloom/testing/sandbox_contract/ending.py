@@ -1,0 +1,67 @@
+"""Checks of ending: when a run is over, however it came to that, nothing of it is left."""
+
+import asyncio
+from pathlib import Path
+
+from timeloom.ports.sandbox import Limits
+from timeloom.testing.sandbox_contract.building import WAIT_S, Open, cancelled, left, opened, program, started
+
+
+def alive(mark: str) -> list[int]:
+    """The processes of this machine that have the mark among their arguments; our own have it nowhere."""
+    found: list[int] = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and mark.encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def sleeper(mark: str) -> str:
+    """Code of a program that starts a process with the mark, which goes off on its own, and says so."""
+    return f"""
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        # In two parts, so that the mark stands in the arguments of the process alone.
+        os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", "{mark[:8]}" + "{mark[8:]}"])
+    os._exit(0)
+time.sleep(0.3)
+print("begun")
+"""
+
+
+async def a_cancelled_run_leaves_nothing(open_sandbox: Open) -> None:
+    """All its processes are gone before the cancellation goes on."""
+    mark = "sleeper-of-a-cancelled-run"
+    async with opened(open_sandbox) as sandbox:
+        code = sleeper(mark) + "time.sleep(600)\n"
+        task, _ = await started(sandbox, program(code, limits=Limits(wall_s=WAIT_S)), "begun")
+        assert await asyncio.to_thread(alive, mark), "the check must see the process while it runs"
+        await cancelled(task)
+        assert not await asyncio.to_thread(alive, mark)
+        assert (await left(sandbox, "print('next')")).heard.stdout == "next\n"
+
+
+async def closing_ends_what_runs(open_sandbox: Open) -> None:
+    """Whoever waits for it is told that it was killed, or that it failed, but does not wait for ever."""
+    mark = "sleeper-of-a-closed-sandbox"
+    sandbox = await open_sandbox()
+    code = sleeper(mark) + "time.sleep(600)\n"
+    task, _ = await started(sandbox, program(code, limits=Limits(wall_s=WAIT_S)), "begun")
+    await sandbox.close()
+    async with asyncio.timeout(WAIT_S):
+        await asyncio.gather(task, return_exceptions=True)
+    assert not await asyncio.to_thread(alive, mark)
+
+
+async def a_program_s_children_end_with_it(open_sandbox: Open) -> None:
+    """Also those that have left its session and its parent."""
+    mark = "sleeper-that-outlives-a-run"
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, sleeper(mark))
+        assert (done.ran.ending, done.heard.stdout) == ("exited", "begun\n"), done.said
+        assert not await asyncio.to_thread(alive, mark)

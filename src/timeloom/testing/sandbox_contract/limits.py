@@ -1,0 +1,116 @@
+"""Checks of limits: who goes over one is refused more, or ended, and it is said which limit it was."""
+
+from timeloom.ports.sandbox import MIB, Limits
+from timeloom.testing.sandbox_contract.building import WAIT_S, Open, left, opened, program
+
+
+async def who_takes_too_long_is_asked_to_end_and_then_ended(open_sandbox: Open) -> None:
+    """It hears SIGTERM, which it may use to leave something, and gets no further than that."""
+    code = """
+import os, signal, time
+def note(*_):
+    open(os.path.join(OUT_DIR, "asked"), "w").write("yes")
+signal.signal(signal.SIGTERM, note)
+while True: time.sleep(0.01)
+"""
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code, limits=Limits(wall_s=0.5)))
+        assert done.ran.ending == "timeout", done.said
+        assert done.files == {"asked": b"yes"}
+        assert done.ran.used.wall_ms >= 500
+        assert done.ran.detail
+
+
+async def who_computes_too_long_is_ended(open_sandbox: Open) -> None:
+    """All processes together."""
+    code = "import os\nos.fork()\nwhile True: pass\n"
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, cpu_s=0.5)))
+        assert done.ran.ending == "cpu", done.said
+        assert done.ran.used.cpu_ms >= 500
+
+
+async def who_takes_too_much_memory_is_ended_or_refused(open_sandbox: Open) -> None:
+    """Ended by the sandbox, or with an exception of its own."""
+    code = "kept = []\nwhile True: kept.append(b'x' * 4_000_000)\n"
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, memory_bytes=200 * MIB)))
+        assert done.ran.ending == "memory" or "MemoryError" in done.ran.stderr_tail, done.said
+        assert done.ran.used.peak_bytes < 2 * 1024 * MIB
+
+
+async def many_processes_share_one_limit_of_memory(open_sandbox: Open) -> None:
+    """Each is below it, all together are not."""
+    code = """
+import os, time
+for n in range(6):
+    if os.fork() == 0:
+        kept = b"x" * 60_000_000
+        time.sleep(60)
+time.sleep(60)
+"""
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, memory_bytes=200 * MIB)))
+        assert done.ran.ending == "memory", done.said
+        assert "200 MiB" in done.ran.detail
+
+
+async def who_prints_too_much_is_ended(open_sandbox: Open) -> None:
+    """And what is heard stays bounded."""
+    async with opened(open_sandbox) as sandbox:
+        code = "while True: print('flood' * 1000)\n"
+        done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, output_bytes=MIB)))
+        assert done.ran.ending == "output", done.said
+        assert len(done.heard.stdout) <= MIB
+
+
+async def who_writes_too_much_is_ended(open_sandbox: Open) -> None:
+    """Into many files, and into files that nobody can see any more."""
+    seen = """
+import os
+for n in range(10000): open(os.path.join(OUT_DIR, str(n)), "wb").write(b"x" * 1_000_000)
+"""
+    hidden = """
+import os
+kept = []
+for n in range(10000):
+    kept.append(open("hidden", "wb"))
+    os.unlink("hidden")
+    for _ in range(8): kept[-1].write(b"x" * 1_000_000)
+"""
+    async with opened(open_sandbox) as sandbox:
+        for code in (seen, hidden):
+            done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, growth_bytes=64 * MIB)))
+            assert done.ran.ending == "growth", done.said
+
+
+async def who_makes_too_many_files_is_ended(open_sandbox: Open) -> None:
+    """Side by side, and one in the other."""
+    flat = "for n in range(100_000): open(str(n), 'w').close()\n"
+    deep = "import os\nfor n in range(100_000):\n    os.mkdir('d')\n    os.chdir('d')\n"
+    async with opened(open_sandbox) as sandbox:
+        for code in (flat, deep):
+            done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, growth_files=500)))
+            assert done.ran.ending == "growth", done.said
+
+
+async def files_processes_and_descriptors_are_refused_beyond_their_number(open_sandbox: Open) -> None:
+    """With an error that the program can handle."""
+    code = """
+import os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def most(what, number):
+    for n in range(number):
+        try: what(n)
+        except OSError: return "refused"
+    return "taken"
+print(most(lambda n: open("large", "ab").write(b"x" * 1_000_000), 20))
+os.remove("large")
+kept = []
+print(most(lambda n: kept.append(os.open("/dev/null", os.O_RDONLY)), 200))
+print(most(lambda n: os.fork() or signal.pause(), 100))
+"""
+    limits = Limits(wall_s=WAIT_S, file_bytes=8 * MIB, open_files=64, processes=16)
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code, limits=limits))
+        assert done.heard.stdout == "refused\nrefused\nrefused\n", done.said

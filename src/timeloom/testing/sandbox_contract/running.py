@@ -1,0 +1,180 @@
+"""Checks of running: what a program is given, what is heard of it, and what it leaves."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from timeloom.core.codes import CodedError
+from timeloom.ports.sandbox import Limits
+from timeloom.testing.sandbox_contract.building import Open, TableBroker, left, opened, program, started
+
+
+async def a_sandbox_that_can_isolate_says_so(open_sandbox: Open) -> None:
+    """And has a name."""
+    async with opened(open_sandbox) as sandbox:
+        await sandbox.check()
+        assert sandbox.name
+
+
+async def what_is_printed_is_heard_and_its_end_is_kept(open_sandbox: Open) -> None:
+    """Both streams, in whatever pieces, with characters that fall apart between them."""
+    code = "import sys\nfor n in range(20000): print('ä', n)\nprint('bad', file=sys.stderr)\n"
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, code)
+        assert (done.ran.ending, done.ran.exit_code) == ("exited", 0), done.said
+        assert done.heard.stdout == "".join(f"ä {n}\n" for n in range(20000))
+        assert done.ran.stdout_tail.endswith("ä 19998\nä 19999\n")
+        assert len(done.ran.stdout_tail) < len(done.heard.stdout)
+        assert done.heard.stderr == done.ran.stderr_tail == "bad\n"
+
+
+async def what_is_printed_is_heard_while_the_program_runs(open_sandbox: Open) -> None:
+    """Not only when it has ended."""
+    code = "import os, time\nprint('begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+    async with opened(open_sandbox) as sandbox:
+        task, _ = await started(sandbox, program(code, limits=Limits(wall_s=2)), "begun")
+        assert (await task).ran.ending == "timeout"
+
+
+async def a_program_ends_with_its_exit_code(open_sandbox: Open) -> None:
+    """As the interpreter has it, also where the same number could be that of a signal."""
+    async with opened(open_sandbox) as sandbox:
+        ends = (("pass", 0), ("exit(7)", 7), ("exit('no')", 1), ("1 / 0", 1), ("exit(137)", 137), ("exit(200)", 200))
+        for code, expected in ends:
+            done = await left(sandbox, code)
+            assert (done.ran.ending, done.ran.exit_code) == ("exited", expected), done.said
+
+
+async def an_exception_is_shown_by_the_lines_of_the_program(open_sandbox: Open) -> None:
+    """And of nothing else."""
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, "def f():\n    return 1 / 0\nf()\n")
+        assert "ZeroDivisionError" in done.ran.stderr_tail, done.said
+        assert "line 2, in f" in done.ran.stderr_tail
+        assert "bootstrap" not in done.ran.stderr_tail
+
+
+async def a_signal_counts_as_shells_count_it(open_sandbox: Open) -> None:
+    """128 and the signal."""
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+        assert (done.ran.ending, done.ran.exit_code) == ("killed", 137), done.said
+
+
+async def a_program_knows_its_folders_and_little_else(open_sandbox: Open) -> None:
+    """Its environment is what was promised, and it may write to both folders."""
+    code = """
+import os
+print(os.environ["EXECUTION_ID"], os.environ["AGENT_IO_CONTEXT"], os.getuid(), os.getgid())
+assert os.path.samefile(os.getcwd(), os.environ["WORKDIR"]) and str(OUT_DIR) == os.environ["OUTPUT_DIR"]
+open(os.path.join(os.environ["WORKDIR"], "note"), "w").write("work")
+open(os.path.join(OUT_DIR, "note"), "w").write("out")
+"""
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, code)
+        assert done.heard.stdout == "exec_contract limited 1001 1001\n", done.said
+        assert done.files == {"note": b"out"}
+
+
+async def files_that_it_leaves_are_there_until_the_run_is_left(open_sandbox: Open) -> None:
+    """Also those that were made hard to remove."""
+    code = """
+import os
+os.makedirs(os.path.join(OUT_DIR, "a/b"))
+open(os.path.join(OUT_DIR, "a/b/c.txt"), "w").write("kept")
+os.makedirs(os.path.join(OUT_DIR, "shut/inner"))
+os.chmod(os.path.join(OUT_DIR, "shut"), 0)
+"""
+    async with opened(open_sandbox) as sandbox:
+        async with sandbox.run(program(code), TableBroker(), lambda _stream, _text: None) as ran:
+            assert ran.exit_code == 0, ran.stderr_tail
+            assert (ran.out_dir / "a/b/c.txt").read_bytes() == b"kept"
+        assert not await asyncio.to_thread(ran.out_dir.exists)
+
+
+async def inputs_are_copies(open_sandbox: Open) -> None:
+    """The program may change them, and what they were copied from stays as it is."""
+    code = """
+import os
+path = os.path.join(OUT_DIR, "turn/files/in.txt")
+print(open(path).read())
+open(path, "a").write(" and more")
+open(os.path.join(OUT_DIR, "turn/files/beside.txt"), "w").write("x")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source"
+        source.write_text("given", encoding="utf-8")
+        async with opened(open_sandbox) as sandbox:
+            done = await left(sandbox, program(code, inputs={"turn/files/in.txt": source}))
+            assert done.heard.stdout == "given\n", done.said
+            assert done.files["turn/files/in.txt"] == b"given and more"
+            assert source.read_text(encoding="utf-8") == "given"
+
+
+async def an_input_outside_its_folder_is_refused(open_sandbox: Open) -> None:
+    """Before anything runs."""
+    async with opened(open_sandbox) as sandbox:
+        for place in ("../work/x", "/etc/x", "a//b"):
+            try:
+                await left(sandbox, program("print('ran')", inputs={place: Path(__file__)}))
+            except CodedError:
+                continue
+            raise AssertionError(f"an input at {place} was taken")
+
+
+async def tools_are_called_and_awaited(open_sandbox: Open) -> None:
+    """By their stubs and by their ids; a call that is refused is an answer."""
+    code = """
+import json, web_tools, io_tools
+print(json.dumps(web_tools.search("tides", 3)))
+print(json.dumps(await web_tools.search(query="moons")))
+print(json.dumps(io_tools.tool_call("bank.pay", {"to": "me"})))
+"""
+    broker = TableBroker()
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code), broker)
+        assert done.ran.exit_code == 0, done.said
+        assert [tool_id for tool_id, _ in broker.asked] == ["web.search", "web.search", "bank.pay"]
+        assert '"limit": 3' in done.heard.stdout
+        assert "moons" in done.heard.stdout
+        assert "not allowed" in done.heard.stdout
+
+
+async def paths_are_fetched(open_sandbox: Open) -> None:
+    """By way of the supervisor."""
+    broker = TableBroker(table={"so:sources_pool[1]": "a row"})
+    code = "import ctx_tools\nprint(await ctx_tools.fetch_ctx('so:sources_pool[1]'))\n"
+    async with opened(open_sandbox) as sandbox:
+        done = await left(sandbox, program(code), broker)
+        assert "a row" in done.heard.stdout, done.said
+        assert broker.asked == [("fetch", "so:sources_pool[1]")]
+
+
+async def an_interpreter_serves_one_program(open_sandbox: Open) -> None:
+    """Nothing of one is there for the next: no module, file or process."""
+    code = """
+import os, sys, tempfile
+print(hasattr(sys, "left_here"), os.listdir(), os.listdir(OUT_DIR), os.listdir(tempfile.gettempdir()) == seen)
+"""
+    async with opened(open_sandbox) as sandbox:
+        first = await left(sandbox, "import os, tempfile\nprint(os.listdir(tempfile.gettempdir()))\n")
+        spoil = "import sys, tempfile\nsys.left_here = 1\nopen('w', 'w')\ntempfile.mkstemp()\n"
+        assert (await left(sandbox, spoil)).ran.exit_code == 0
+        done = await left(sandbox, f"seen = {first.heard.stdout}{code}")
+        assert done.heard.stdout == "False ['program.py'] [] True\n", done.said
+
+
+async def programs_at_the_same_time_do_not_meet(open_sandbox: Open) -> None:
+    """Each has its own folders, and sees only its own processes."""
+    code = """
+import os, time
+open(os.path.join(OUT_DIR, "mine"), "w").write("{0}")
+open("/dev/shm/mine", "w").write("{0}") if os.path.isdir("/dev/shm") else None
+time.sleep(0.3)
+print(os.listdir(OUT_DIR), len([name for name in os.listdir("/proc") if name.isdigit()]) <= 3)
+"""
+    async with opened(open_sandbox) as sandbox:
+        done = await asyncio.gather(*(left(sandbox, code.format(n)) for n in range(3)))
+        for n, each in enumerate(done):
+            assert each.heard.stdout == "['mine'] True\n", each.said
+            assert each.files == {"mine": str(n).encode()}

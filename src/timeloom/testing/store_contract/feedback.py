@@ -1,0 +1,104 @@
+"""Checks of feedback: which conversations have some, what stands of it, and when it was given."""
+
+from timeloom.core.blocks import ConversationStarted, Feedback, ForkPoint
+from timeloom.core.blocks.user import Reaction
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.timeline import NO_TURN, Draft
+from timeloom.core.view.feedback import FeedbackCounts
+from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
+from timeloom.testing.store_contract.building import CONVERSATION, Open, draft, header, opened, refused, thought
+
+_OTHER = ConversationId("conv_b")
+
+
+def _said(reaction: Reaction | None, at: int = 0, turn: str = "turn_1", text: str = "") -> Draft:
+    block = Feedback(origin="user", reaction=reaction, text=text)
+    return Draft(TurnId(turn), draft(block, at).ts, block)
+
+
+def _machine(at: int = 0, turn: str = "turn_1") -> Draft:
+    block = Feedback(origin="machine", reaction="ok", confidence=0.5, author="judge")
+    return Draft(TurnId(turn), draft(block, at).ts, block)
+
+
+def _names(page: FeedbackPage) -> list[str]:
+    return [one.info.id for one in page.conversations]
+
+
+async def of_a_turn_the_newest_word_of_a_person_is_counted(open_store: Open) -> None:
+    """A person's word takes the place of the one before, null takes it back, and machines add to what is there."""
+    query = FeedbackQuery(tenant="tenant")
+    async with opened(open_store) as store:
+        assert await store.judged(query) == FeedbackPage(conversations=(), total=FeedbackCounts())
+        await store.append(CONVERSATION, 0, [header(), thought("x"), _said("ok"), _said("neutral", turn="turn_2")])
+        await store.append(CONVERSATION, 4, [_machine(), _said("not_ok"), _machine(), _machine(turn="turn_3")])
+        page = await store.judged(query)
+        assert page.total == FeedbackCounts(not_ok=1, neutral=1, machine=3)
+        (only,) = page.conversations
+        assert (only.info, only.counts) == (await store.info(CONVERSATION), page.total)
+        await store.append(CONVERSATION, 8, [_said(None), _said(None, turn="turn_2", text="a remark")])
+        assert (await store.judged(query)).total == FeedbackCounts(machine=3)
+        await store.append(_OTHER, 0, [header(), _said("ok"), _said(None)])
+        assert _names(await store.judged(query)) == [CONVERSATION]
+
+
+async def feedback_is_found_by_whose_it_is_and_when_it_was_given(open_store: Open) -> None:
+    """The time is that of the entry; the first counts, the last does not."""
+    async with opened(open_store) as store:
+        for at, owner in enumerate((("t1", "p1", "u1"), ("t1", "p1", "u2"), ("t1", "p2", "u1"), ("t2", "p1", "u1"))):
+            name = ConversationId(f"conv_{at}")
+            await store.append(name, 0, [header(*owner), _said("ok", at * 10), _said("not_ok", at * 10 + 1, "turn_2")])
+        for (tenant, project, user), expected in (
+            (("t1", "", ""), "210"),
+            (("t1", "p1", ""), "10"),
+            (("t1", "", "u1"), "20"),
+            (("t2", "p2", ""), ""),
+            (("", "", ""), ""),
+        ):
+            page = await store.judged(FeedbackQuery(tenant=tenant, project=project, user=user))
+            assert "".join(name.removeprefix("conv_") for name in _names(page)) == expected
+            assert page.total.ok == len(expected)
+        for since, until, expected in (
+            ("2026-02-09T02:00:10Z", "", FeedbackCounts(ok=2, not_ok=2)),
+            ("2026-02-09T02:00:10.000001Z", "", FeedbackCounts(ok=1, not_ok=2)),
+            ("", "2026-02-09T02:00:10Z", FeedbackCounts(ok=1, not_ok=1)),
+            ("", "2026-02-09T02:00:10.5Z", FeedbackCounts(ok=2, not_ok=1)),
+            ("2026-02-09T02:00:11Z", "2026-02-09T02:00:20Z", FeedbackCounts(not_ok=1)),
+            ("2027-01-01T00:00:00Z", "", FeedbackCounts()),
+        ):
+            page = await store.judged(FeedbackQuery(tenant="t1", since=since, until=until))
+            assert page.total == expected, (since, until)
+        await refused("entry_malformed", store.judged(FeedbackQuery(tenant="t1", since="yesterday")))
+
+
+async def paging_shows_each_judged_conversation_once(open_store: Open) -> None:
+    """Those with the newest feedback first; a cursor is a place, and only one that a page gave."""
+    async with opened(open_store) as store:
+        for n in range(7):
+            await store.append(ConversationId(f"conv_{n}"), 0, [header(at=59 - n), _said("ok", n // 2)])
+        seen: list[str] = []
+        query = FeedbackQuery(tenant="tenant", limit=3)
+        for extra in range(10, 20):
+            page = await store.judged(query)
+            seen += _names(page)
+            await store.append(ConversationId(f"conv_{extra}"), 0, [header(), _said("ok", extra)])
+            if not page.cursor:
+                break
+            query = FeedbackQuery(tenant="tenant", limit=3, cursor=page.cursor)
+        assert seen == [f"conv_{n}" for n in reversed(range(7))]
+        await refused("cursor_malformed", store.judged(FeedbackQuery(tenant="tenant", cursor="x")))
+
+
+async def feedback_that_a_fork_copied_or_that_was_deleted_is_not_counted(open_store: Open) -> None:
+    """It counts where it was given, for as long as that is there."""
+    query = FeedbackQuery(tenant="tenant")
+    async with opened(open_store) as store:
+        await store.append(CONVERSATION, 0, [header(), _said("ok")])
+        forked = ConversationStarted(
+            tenant="tenant", project="project", user="user", parent=CONVERSATION, forked_from=ForkPoint(CONVERSATION, 2)
+        )
+        await store.append(_OTHER, 0, [Draft(NO_TURN, header().ts, forked), _said("ok"), _said("neutral", 0, "turn_2")])
+        assert (await store.judged(query)).total == FeedbackCounts(ok=1, neutral=1)
+        await store.delete(CONVERSATION)
+        assert (await store.judged(query)).total == FeedbackCounts(neutral=1)
+        assert _names(await store.judged(query)) == [_OTHER]

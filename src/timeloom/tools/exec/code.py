@@ -1,0 +1,45 @@
+"""The code of a call: what the model wrote in the code channel beside it."""
+
+import re
+from typing import Final
+
+from timeloom.core.blocks import ToolCode
+from timeloom.core.codes import CodedError
+from timeloom.core.payload import BlobRef
+from timeloom.core.render.fence import unescape
+from timeloom.ports.tool import ToolContext
+from timeloom.tools.parameters import ParamsError
+
+_FENCED: Final = re.compile(r"\s*```[\w+-]*[ \t]*\r?\n(.*)\r?\n```\s*", re.DOTALL)
+
+
+async def code_of(context: ToolContext, most_bytes: int) -> str:
+    """The program of the call; raises where the call has none."""
+    call = context.timeline.views.calls.get(context.turn_id, context.tool_call_id)
+    entries = await context.timeline.entries([call.code_seq]) if call and call.code_seq else []
+    for entry in entries:
+        if isinstance(entry.block, ToolCode):
+            text = entry.block.text
+            code = (await context.timeline.payload(text)).decode() if isinstance(text, BlobRef) else text
+            return _checked(_bare(unescape(code)), most_bytes)
+    raise _missing()
+
+
+def _bare(code: str) -> str:
+    """The code without a Markdown fence around all of it."""
+    fenced = _FENCED.fullmatch(code)
+    return fenced[1] if fenced else code
+
+
+def _checked(code: str, most_bytes: int) -> str:
+    size = len(code.encode("utf-8", "surrogatepass"))
+    if size > most_bytes:
+        raise ParamsError(f"a program has at most {most_bytes} bytes, got {size}; put data into files")
+    if not code.strip():
+        raise _missing()
+    return code
+
+
+def _missing() -> CodedError:
+    message = "the call has no program: write it in <channel:code> beside the call; it is not a parameter"
+    return CodedError("protocol_violation.code_missing", message)

@@ -1,0 +1,80 @@
+"""The contract of a program: the files that it is to produce."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from timeloom.core.blocks.digest import Visibility
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import FileForm, PathError, PhysicalPath, Rewritten, rewrite
+from timeloom.ports.tool import ToolContext, ToolNotice
+from timeloom.tools.binding import WritePath
+from timeloom.tools.parameters import ParamsError
+from timeloom.tools.workspace import UNSEEN
+
+
+class ContractFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file as a call names it: by its path relative to OUT_DIR, or by its name in the current turn's files."""
+
+    filepath: Annotated[str, WritePath] | None = None
+    filename: Annotated[str, WritePath] | None = None
+    description: str = ""
+    visibility: Visibility = "external"
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """A file of the current turn that the program is to produce."""
+
+    path: FileForm
+    physical: PhysicalPath
+    visibility: Visibility
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """The files in the order in which they were named, and what the model must know of their names."""
+
+    files: tuple[Declared, ...]
+    notices: tuple[ToolNotice, ...] = ()
+
+    def folders(self, turn: TurnId) -> tuple[str, ...]:
+        """The folders that the program writes into: those of the files, and of the current turn."""
+        own = [str(file.physical).rpartition("/")[0] for file in self.files]
+        return tuple(dict.fromkeys([f"{turn}/files", f"{turn}/outputs", *own]))
+
+
+def agreed(named: Sequence[ContractFile], context: ToolContext, most: int) -> Contract:
+    """The contract that these names make; raises where one is missing, reserved, repeated or leads elsewhere."""
+    if len(named) > most:
+        raise ParamsError(f"a contract has at most {most} files, got {len(named)}")
+    files: dict[PhysicalPath, Declared] = {}
+    notices: list[ToolNotice] = []
+    for at, file in enumerate(named):
+        target = _target(file, at, context)
+        if target.physical in files:
+            raise ParamsError(f"`contract.{at}` names {target.physical} again; name each file once")
+        if _stands_in_the_way(target.physical, files):
+            raise ParamsError(f"`contract.{at}`: {target.physical} would be a file and the folder of another file")
+        if target.changed:
+            said = f"`contract.{at}` named a file of another turn; it is now {target.physical} of the current turn"
+            notices.append(ToolNotice("protocol_violation.path_rewritten", said))
+        files[target.physical] = Declared(target.path, target.physical, file.visibility)
+    return Contract(tuple(files.values()), tuple(notices))
+
+
+def _target(file: ContractFile, at: int, context: ToolContext) -> Rewritten:
+    name = file.filename if file.filepath is None else file.filepath
+    if name is None or (file.filename is not None and file.filepath is not None):
+        raise ParamsError(
+            f"`contract.{at}` has either `filepath` or `filename`, got {'neither' if not name else 'both'}"
+        )
+    target = rewrite(name, context.turn_id)
+    if not target.writable:
+        raise PathError("path_read_only", f"`contract.{at}` names an attachment; name a file in files/ or outputs/")
+    if any(part.startswith(UNSEEN) for part in target.physical.names):
+        raise PathError("path_name_unsafe", f"`contract.{at}`: names that begin with {UNSEEN} are reserved")
+    return target
+
+
+def _stands_in_the_way(path: PhysicalPath, files: dict[PhysicalPath, Declared]) -> bool:
+    return any(str(path).startswith(f"{other}/") or str(other).startswith(f"{path}/") for other in files)

@@ -1,0 +1,37 @@
+"""Stubs: the tools that a program may call, as functions of modules."""
+
+import keyword
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from timeloom.ports.sandbox import ToolStub
+from timeloom.ports.tool import ToolSpec
+
+_NOT_OF_A_NAME: Final = re.compile(r"\W", re.ASCII)
+_DOC_CHARS: Final = 2_000
+
+
+class _Schema(msgspec.Struct):
+    properties: dict[str, msgspec.Raw] = {}
+
+
+def stubs_of(specs: Sequence[ToolSpec]) -> tuple[ToolStub, ...]:
+    """A stub for each tool under its id, `family.name`; of two that would have one name, the first has it."""
+    found: dict[tuple[str, str], ToolStub] = {}
+    for spec in specs:
+        module, _, function = spec.tool_id.rpartition(".")
+        place = _name(module) or "tools", _name(function)
+        doc = "\n\n".join(filter(None, (spec.purpose, spec.description)))[:_DOC_CHARS]
+        params = tuple(msgspec.json.decode(spec.params_schema, type=_Schema).properties)
+        stub = ToolStub(tool_id=spec.tool_id, module=place[0], function=place[1], params=params, doc=doc)
+        found.setdefault(place, stub)
+    return tuple(found.values())
+
+
+def _name(text: str) -> str:
+    """The text as a name of Python."""
+    name = _NOT_OF_A_NAME.sub("_", text)
+    return f"{name}_" if keyword.iskeyword(name) else f"_{name}" if name[:1].isdigit() else name

@@ -1,0 +1,22 @@
+"""Every sandbox of the package keeps the contract that the package ships."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from timeloom.sandbox.local import LocalSandbox, LocalSettings
+from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT, Check
+
+
+@pytest.mark.parametrize("check", SANDBOX_CONTRACT, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("cgroups", [True, False], ids=["groups", "watchdog"])
+def test_the_local_sandbox_keeps_the_contract(check: Check, cgroups: bool, tmp_path: Path) -> None:
+    """With the kernel's control groups where they can be had, and with the watchdog alone."""
+    settings = LocalSettings(folder=tmp_path, warm=0, cgroups=cgroups)
+
+    async def open_sandbox() -> LocalSandbox:
+        return LocalSandbox(settings)
+
+    asyncio.run(check(open_sandbox))
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []

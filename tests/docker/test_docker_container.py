@@ -1,0 +1,142 @@
+"""How a container is described to an engine: closed in both strategies, and as small as anybody says."""
+
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from docker_stage import STRATEGIES, Strategy
+
+from timeloom.ports.sandbox import MIB, Limits, SandboxUnavailableError
+from timeloom.sandbox.docker import DockerProfile
+from timeloom.sandbox.docker.container import RELAY_ID, Plan, describe, fits
+from timeloom.sandbox.docker.group import group_of
+from timeloom.sandbox.docker.identity import check_identity
+from timeloom.sandbox.docker.image import write_context
+from timeloom.sandbox.docker.profile import read_caps
+from timeloom.sandbox.run_folder import Owner, RunFolder
+
+RUN = RunFolder(Path("/runs/a/b"))
+
+
+def plan(settings: DockerProfile, limits: Limits | None = None) -> Plan:
+    return Plan(settings, read_caps(settings), limits or Limits(), Owner(1001, 1001))
+
+
+def described(settings: DockerProfile, limits: Limits | None = None) -> dict[str, Any]:
+    """As the engine reads it."""
+    container = describe(plan(settings, limits), RUN, {"timeloom.runs": "/runs"}, preload=False)
+    return msgspec.json.decode(msgspec.json.encode(container))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_container_is_closed(strategy: Strategy) -> None:
+    container = described(DockerProfile(container_strategy=strategy))
+    host = container["HostConfig"]
+    assert host["CapDrop"] == ["ALL"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["ReadonlyRootfs"] is True
+    assert host["NetworkMode"] == "none"
+    assert container["NetworkDisabled"] is True
+    assert {mount["Target"]: mount["ReadOnly"] for mount in host["Mounts"]} == {
+        "/workspace/work": False,
+        "/workspace/out": False,
+        "/workspace/sock": True,
+    }
+    assert all("size=" in options and "nosuid" in options for options in host["Tmpfs"].values())
+    assert host["MemorySwap"] == host["Memory"] == 1024 * MIB
+    assert host["PidsLimit"] == 65
+    assert (container["Env"], host["LogConfig"]) == ([], {"Type": "none"})
+
+
+def test_a_split_container_starts_as_the_programs_user_with_no_capability_at_all() -> None:
+    container = described(DockerProfile(network_mode="host"))
+    assert (container["User"], container["HostConfig"]["CapAdd"]) == ("1001:1001", [])
+    assert container["HostConfig"]["NetworkMode"] == "none", "the network is the supervisor's, which is not in it"
+    assert plan(DockerProfile()).peers() == {1001}
+
+
+def test_a_combined_container_has_what_its_supervisor_needs_to_start_the_interpreter() -> None:
+    settings = DockerProfile(container_strategy="combined", network_mode="bridge")
+    container = described(settings)
+    assert (container["User"], container["HostConfig"]["CapAdd"]) == (
+        "0:0",
+        ["SETUID", "SETGID", "SETPCAP", "SYS_ADMIN"],
+    )
+    assert container["HostConfig"]["NetworkMode"] == "bridge"
+    assert container["Cmd"][-1] == f"/workspace/sock/door:1001:1001:{RELAY_ID}"
+    assert plan(settings).peers() == {RELAY_ID}
+
+
+def test_the_smaller_limit_counts() -> None:
+    small = DockerProfile(memory="64m", pids=5, cpus=0.5, extra_args=("--ulimit", "nofile=20", "--shm-size", "1m"))
+    host = described(small)["HostConfig"]
+    ulimits = {each["Name"]: each["Hard"] for each in host["Ulimits"]}
+    assert (host["Memory"], host["PidsLimit"], host["NanoCpus"], ulimits["nofile"]) == (64 * MIB, 6, 500_000_000, 20)
+    assert "size=1048576" in host["Tmpfs"]["/dev/shm"]
+    large = DockerProfile(memory="64g", pids=5000, extra_args=("--ulimit", "nofile=20000"))
+    host = described(large, Limits(memory_bytes=32 * MIB, processes=3, open_files=9))["HostConfig"]
+    ulimits = {each["Name"]: each["Hard"] for each in host["Ulimits"]}
+    assert (host["Memory"], host["PidsLimit"], ulimits["nofile"], ulimits["core"]) == (32 * MIB, 4, 9, 0)
+
+
+def test_podman_is_told_in_its_own_words() -> None:
+    settings = DockerProfile()
+    told = Plan(settings, read_caps(settings), Limits(), Owner(1001, 1001), podman=True)
+    host = describe(told, RUN, {}, preload=False).host_config
+    assert "nr_inodes" not in host.tmpfs["/tmp"]
+    assert {"/run", "/var", "/sys"} <= set(host.tmpfs)
+    assert any("/proc/cmdline" in option for option in host.security_opt)
+
+
+def test_labels_of_a_profile_do_not_replace_ours() -> None:
+    container = described(DockerProfile(extra_args=("--label", "team=a")))
+    assert container["Labels"] == {"team": "a", "timeloom.runs": "/runs"}
+
+
+def test_a_waiting_container_serves_programs_that_differ_in_what_is_watched_from_outside() -> None:
+    assert fits(Limits(wall_s=1, output_bytes=5), Limits())
+    assert not fits(Limits(memory_bytes=MIB), Limits())
+
+
+def test_the_context_names_nobody_of_this_machine(tmp_path: Path) -> None:
+    write_context(tmp_path / "context.tar", None)
+    with tarfile.open(tmp_path / "context.tar") as tar:
+        entries = {entry.name: entry for entry in tar.getmembers()}
+        rules = tar.extractfile("root/opt/timeloom/filter.bpf")
+        assert rules is not None
+        assert len(rules.read()) % 8 == 0
+    assert {"Dockerfile", *(f"root/opt/timeloom/{name}.py" for name in ("bootstrap", "launch", "relay"))} <= set(
+        entries
+    )
+    assert {(entry.uid, entry.gid, entry.uname, entry.gname) for entry in entries.values()} == {(0, 0, "", "")}
+
+
+def test_a_process_that_is_not_closed_in_is_told_apart() -> None:
+    with pytest.raises(SandboxUnavailableError, match=r"Uid .*it shares the net namespace"):
+        check_identity([1, os.getpid()], Owner(1001, 1001))
+    with pytest.raises(SandboxUnavailableError, match="--pid host"):
+        check_identity([], Owner(1001, 1001))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_containers_group_is_read_while_it_is_there(version: int, tmp_path: Path) -> None:
+    mount = "cgroup /sys/memory cgroup rw,memory 0 0" if version == 1 else "cgroup2 /sys/memory cgroup2 rw 0 0"
+    events = {1: "memory.oom_control", 2: "memory.events"}[version]
+    folder = tmp_path / "sys/memory/docker/abc"
+    for place in (folder, tmp_path / "proc/self", tmp_path / "proc/7"):
+        place.mkdir(parents=True)
+    (tmp_path / "proc/self/mounts").write_text(f"{mount}\n", encoding="ascii")
+    (tmp_path / "proc/7/cgroup").write_text("9:memory:/docker/abc\n" if version == 1 else "0::/docker/abc\n", "ascii")
+    (folder / events).write_text("oom_kill 0\n", encoding="ascii")
+    (folder / "memory.stat").write_text("anon 4000\nshmem 96\ntotal_rss 4000\ntotal_shmem 96\n", encoding="ascii")
+    group = group_of(7, tmp_path)
+    assert (group.out_of_memory(), group.memory_bytes()) == (False, 4096)
+    (folder / events).write_text("oom_kill 1\n", encoding="ascii")
+    assert group.out_of_memory()
+    for name in (events, "memory.stat"):
+        (folder / name).unlink()
+    assert (group.out_of_memory(), group.memory_bytes()) == (True, None)
+    assert group_of(8, tmp_path).out_of_memory() is False

@@ -1,0 +1,25 @@
+"""The stage of the escape suite, for every kind of sandbox."""
+
+import asyncio
+import os
+from collections.abc import Generator
+
+import pytest
+from escape_stage import BACKENDS, SECRET, Stage
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stage]:
+    """One sandbox for all tests: that it comes through all of them is part of what is tested."""
+    folder = tmp_path_factory.mktemp("escape")
+    outside = folder / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text(SECRET, encoding="ascii")
+    os.environ["ESCAPE_CANARY"] = SECRET
+    with asyncio.Runner() as runner:
+        sandbox = BACKENDS[request.param](folder / "runs")
+        runner.run(sandbox.check())
+        yield Stage(sandbox, runner, outside)
+        runner.run(sandbox.close())
+    del os.environ["ESCAPE_CANARY"]
+    assert [path.name for path in (folder / "runs").iterdir()] == []

@@ -1,0 +1,24 @@
+"""A supervisor that is killed: runs a program that never ends, and says when it has begun. Run by the tests."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from timeloom.sandbox.local import LocalSandbox, LocalSettings
+from timeloom.testing.sandbox_contract.building import TableBroker, program
+from timeloom.testing.sandbox_contract.ending import sleeper
+
+
+async def main(folder: Path, mark: str) -> None:
+    sandbox = LocalSandbox(LocalSettings(folder=folder, warm=1, preload=("json",)))
+    await sandbox.warm()
+
+    def hear(_stream: str, text: str) -> None:
+        print(text, end="", flush=True)
+
+    async with sandbox.run(program(sleeper(mark) + "time.sleep(600)\n"), TableBroker(), hear):
+        pass
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2][::-1]))

@@ -1,0 +1,77 @@
+"""The death of a supervisor: its programs die with it, and what it left on disk goes when the next one starts."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from escape_stage import mounts
+
+from timeloom.sandbox.cgroup import hierarchies
+from timeloom.sandbox.local import LocalSandbox, LocalSettings
+from timeloom.sandbox.local.orphans import orphans
+from timeloom.testing.sandbox_contract.ending import alive
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+MARK = "sleeper-of-a-dead-supervisor"
+
+
+@pytest.fixture(name="supervisor")
+def _supervisor(tmp_path: Path) -> Generator["subprocess.Popen[str]"]:
+    """One whose program runs; the mark is handed over backwards, so that only the program's process bears it."""
+    command = [sys.executable, str(SUPERVISOR), str(tmp_path), MARK[::-1]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        yield process
+        process.kill()
+
+
+def groups() -> list[str]:
+    return [folder.name for place in hierarchies() for folder in place.folder.glob("timeloom-*")]
+
+
+def open_and_close(folder: Path) -> None:
+    """What the next supervisor does."""
+
+    async def work() -> None:
+        sandbox = LocalSandbox(LocalSettings(folder=folder, warm=0))
+        await sandbox.check()
+        await sandbox.close()
+
+    asyncio.run(work())
+
+
+def wait_until_gone() -> None:
+    """The kernel kills the processes in its own time; that they go at all is what is tested."""
+    while alive(MARK):
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_supervisor_that_dies_takes_its_programs_along(
+    supervisor: "subprocess.Popen[str]", number: signal.Signals, tmp_path: Path
+) -> None:
+    assert alive(MARK)
+    left = [path.name for path in tmp_path.iterdir()]
+    supervisor.send_signal(number)
+    supervisor.wait()
+    wait_until_gone()
+    assert mounts(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == left, "nobody has cleaned up yet"
+
+    open_and_close(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert not [name for name in groups() if f".{supervisor.pid}." in name]
+    assert list(orphans()) == []
+
+
+@pytest.mark.usefixtures("supervisor")
+def test_a_supervisor_that_lives_keeps_its_folders(tmp_path: Path) -> None:
+    open_and_close(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert alive(MARK)

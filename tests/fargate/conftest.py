@@ -1,0 +1,27 @@
+"""One AWS for all tests of a process, and for each test a bucket and an ECS that has seen nothing."""
+
+import itertools
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_aws import CREDENTIALS, FakeAws
+from fargate_stage import Stage
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def one_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeAws]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with FakeAws(tmp_path_factory.mktemp("tasks")) as aws:
+        yield aws
+
+
+@pytest.fixture
+def stage(one_aws: FakeAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    one_aws.renew(tmp_path / "tasks")
+    return Stage.set(one_aws, tmp_path, f"executions-{next(_numbers)}")

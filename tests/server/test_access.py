@@ -1,0 +1,265 @@
+"""Who may do what: every operation of the table, asked by everybody it does not belong to and by those it does."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from server_stage import CHAT, LIST, Json, Served, Stage, always, answers, calls, run
+
+from timeloom.server.door import Who
+from timeloom.server.rules import Rules
+from timeloom.server.table import OPERATIONS, Operation
+
+EVER = {"start": "2000-01-01T00:00:00.000000Z", "end": "2100-01-01T00:00:00.000000Z"}
+
+BODIES: dict[str, Json] = {
+    "post_message": {"message": "hello"},
+    "post_event": {"kind": "followup", "text": "hello"},
+    "post_fetch": {"conversation_id": "<conversation_id>"},
+    "post_conversations_in_period": {**EVER},
+    "post_by_rn": {"rn": "<rn>"},
+    "post_title": {"title": "A title"},
+    "post_feedback": {"reaction": "ok"},
+    "post_turns_with_feedbacks": {},
+    "post_fork": {},
+    "post_erase": {"all": True},
+    "post_approval": {"approved": True},
+    "post_run": {
+        "threadId": "<conversation_id>",
+        "runId": "run",
+        "messages": [{"id": "m", "role": "user", "content": "hello"}],
+    },
+    "post_completion": {
+        "model": "timeloom",
+        "messages": [{"role": "user", "content": "hello"}],
+        "metadata": {"conversation_id": "<conversation_id>"},
+    },
+}
+"""A body for each operation that takes one; what stands in angles is that of the conversation."""
+
+QUERIES: dict[str, dict[str, str]] = {
+    "search_conversations": {"words": "sesame"},
+    "get_file": {"path": "<path>"},
+    "get_artifact_url": {"path": "<path>"},
+}
+"""What stands behind the address of each operation that needs it."""
+
+FITTING: dict[str, int] = {"post_approval": 409}
+"""What an operation answers where nothing waits for it."""
+
+INSIDE: Mapping[str, Who] = {"post_fetch": "decider", "post_by_rn": "decider", "post_completion": "owner"}
+"""Operations whose body names the conversation: for whoever may ask and not do that to it, it does not exist."""
+
+PROJECT = {"x-timeloom-tenant": "home", "x-timeloom-project": "demo"}
+"""The project, for operations whose address names none."""
+
+STRANGERS = ("project", "tenant", "tenant-admin")
+"""Somebody of another project, of another tenant, and an admin of that."""
+
+MEMBERS = frozenset({"bob", "ann", "approver", "admin", "operator"})
+
+ALLOWED: Mapping[Who, frozenset[str]] = {
+    "anybody": MEMBERS | {"", "wrong", *STRANGERS},
+    "known": MEMBERS,
+    "operator": frozenset({"operator"}),
+    "member": MEMBERS,
+    "admin": frozenset({"admin", "operator"}),
+    "owner": frozenset({"ann", "admin", "operator"}),
+    "decider": frozenset({"ann", "approver", "admin", "operator"}),
+}
+"""Who may; the conversation is ann's, and the empty token is none."""
+
+SECRET = "sesame"
+"""What stands in the conversation, and in no answer to anybody who may not see it."""
+
+
+class Target(NamedTuple):
+    """Ann's conversation, and what is in it."""
+
+    conversation_id: str
+    turn_id: str
+    rn: str
+    path: str
+
+
+def may(operation: Operation, token: str) -> bool:
+    if operation.name in INSIDE:
+        return token in ALLOWED[INSIDE[operation.name]]
+    reads = token == "approver" and operation.who == "owner" and operation.method == "GET"
+    return reads or token in ALLOWED[operation.who]
+
+
+def refusal(operation: Operation, token: str) -> int:
+    if token in ("", "wrong"):
+        return 401
+    if operation.name in INSIDE and token in ALLOWED[operation.who]:
+        return 404
+    return 404 if operation.who in ("owner", "decider") else 403
+
+
+def filled(template: object, target: Target) -> Json:
+    text = json.dumps(template)
+    for name, value in target._asdict().items():
+        text = text.replace(f"<{name}>", value)
+    return json.loads(text)
+
+
+async def asked(served: Served, operation: Operation, target: Target, token: str) -> tuple[int, str]:
+    """The status, and what is answered, of a stream only its beginning."""
+    names = target._asdict() | {"tenant": "home", "project": "demo", "call_id": "0123456789ab"}
+    query = filled(QUERIES.get(operation.name, {}), target)
+    async with served.http.stream(
+        operation.method,
+        operation.path.format(**names),
+        params={name: str(value) for name, value in query.items()},
+        json=filled(BODIES[operation.name], target) if operation.body else None,
+        headers={**PROJECT, **(served.client(token).headers if token else {})},
+    ) as response:
+        if operation.name == "get_stream" and response.status_code == 200:
+            return 200, ""
+        return response.status_code, (await response.aread()).decode()
+
+
+async def held(served: Served, message: str = "go") -> str:
+    conversation = str((await served.ann.say(message))["conversation_id"])
+    await served.ann.until(conversation, "idle")
+    return conversation
+
+
+async def prepared(served: Served) -> Target:
+    conversation = await held(served, SECRET)
+    (file,) = (await served.ann.get(f"{LIST}/{conversation}/files")).json()["files"]
+    turn = (await served.ann.blocks(conversation))[-1]["turn_id"]
+    return Target(conversation, str(turn), file["rn"], file["path"])
+
+
+def a_stage(folder: Path) -> Stage:
+    writes = calls("react.write", path="files/note.md", content=f"open {SECRET}", channel="canvas")
+    return Stage(folder, writes, always(answers("Done.")))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_nobody_gets_what_is_not_theirs(tmp_path: Path, operation: Operation) -> None:
+    async def check() -> None:
+        async with a_stage(tmp_path).serve() as served:
+            target = await prepared(served)
+            before = await served.ann.blocks(target.conversation_id)
+            for token in ("", "wrong", "bob", "approver", *STRANGERS):
+                if not may(operation, token):
+                    status, said = await asked(served, operation, target, token)
+                    assert (token, status) == (token, refusal(operation, token))
+                    assert SECRET not in said
+            assert await served.ann.blocks(target.conversation_id) == before
+
+    run(check)
+
+
+@pytest.mark.parametrize("token", ["ann", "admin", "operator", "approver", "bob"])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_whoever_may_gets_what_they_ask_for(tmp_path: Path, operation: Operation, token: str) -> None:
+    async def check() -> None:
+        async with a_stage(tmp_path).serve() as served:
+            status, said = await asked(served, operation, await prepared(served), token)
+            assert status == FITTING.get(operation.name, operation.status), said
+            if operation.who == "member" and operation.name not in INSIDE:
+                assert SECRET not in said or token == "ann"
+
+    if may(operation, token):
+        run(check)
+
+
+def test_every_operation_has_a_case() -> None:
+    assert {one.name for one in OPERATIONS if one.body} == BODIES.keys()
+    assert len({one.name for one in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_who_decides_is_a_rule_of_the_server(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path, calls("t.send"), answers("Done."))
+        stage.rules = Rules(approvals="approver")
+        async with stage.serve() as served:
+            conversation = str((await served.ann.say("go"))["conversation_id"])
+            call = (await served.ann.until(conversation, "waiting"))["approvals"]
+            assert isinstance(call, list)
+            path = f"{LIST}/{conversation}/approvals/{call[0]}"
+            refused = await served.ann.post(path, {"approved": True})
+            assert (refused.status_code, refused.json()["code"], stage.sent) == (403, "forbidden", [])
+            eve = served.client("approver")
+            assert (await eve.post(path, {"approved": True})).status_code == 202
+            await served.ann.until(conversation, "idle")
+            assert stage.sent == call
+            # To decide is not to speak.
+            assert (await eve.post(CHAT, {"message": "x", "conversation_id": conversation})).status_code == 404
+
+    run(check)
+
+
+def test_what_is_not_theirs_looks_like_what_is_not_there(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("Done.")).serve() as served:
+            conversation = await held(served)
+            bob = served.client("bob")
+            real, none = await bob.get(f"{LIST}/{conversation}"), await bob.get(f"{LIST}/{conversation}x")
+            assert real.json() == {
+                key: value.replace(f"{conversation}x", conversation) if isinstance(value, str) else value
+                for key, value in none.json().items()
+            }
+
+    run(check)
+
+
+def test_a_conversation_is_found_under_its_own_project_only(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("Done.")).serve() as served:
+            conversation = await held(served)
+            admin = served.client("admin")
+            assert (await admin.get(f"{LIST}/{conversation}")).status_code == 200
+            assert (await admin.get(f"/conversations/home/other/{conversation}")).status_code == 404
+            said = {"message": "x", "conversation_id": conversation}
+            assert (await admin.post("/chat/home/other", said)).status_code == 404
+            assert (await served.client("bob").post("/chat/home/demo", said)).status_code == 404
+
+    run(check)
+
+
+def test_a_list_shows_the_callers_own_and_an_admin_may_ask_for_anybodys(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+            mine = await held(served)
+            bob, admin = served.client("bob"), served.client("admin")
+            assert (await bob.get(LIST)).json()["conversations"] == []
+            assert (await bob.get(LIST, user="ann")).status_code == 403
+            assert [one["id"] for one in (await served.ann.get(LIST)).json()["conversations"]] == [mine]
+            assert [one["id"] for one in (await admin.get(LIST, user="ann")).json()["conversations"]] == [mine]
+
+    run(check)
+
+
+def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("Done.")).serve() as served:
+            sent = await served.http.get(LIST, params={"token": "ann", "limit": 3})
+            assert (sent.status_code, sent.headers["location"]) == (303, f"{LIST}?limit=3")
+            cookie = sent.headers["set-cookie"]
+            assert "HttpOnly" in cookie and "SameSite=strict" in cookie
+            assert (await served.http.get(sent.headers["location"])).status_code == 200
+            # The client has the cookie now, and so has a browser; a page of another origin must not use it.
+            body = {"message": "hello"}
+            foreign = await served.http.post("/chat/home/demo", json=body, headers={"origin": "http://evil.example"})
+            assert (foreign.status_code, foreign.json()["code"]) == (403, "forbidden")
+            own = await served.http.post("/chat/home/demo", json=body, headers={"origin": served.url})
+            assert own.status_code == 202
+
+    run(check)
+
+
+def test_a_wrong_token_in_the_address_sets_nothing(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            refused = await served.http.get(LIST, params={"token": "guess"})
+            assert refused.status_code == 401
+            assert "set-cookie" not in refused.headers
+
+    run(check)

@@ -1,0 +1,186 @@
+"""Requests that are not what they should be, and what every response says."""
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import msgspec
+import pytest
+from server_stage import CHAT, LIST, Json, Stage, answers, run
+
+from timeloom.core.codes import CODES
+from timeloom.core.ids import ConversationId
+from timeloom.runtime.hub_events import ChatBlock, Heartbeat
+from timeloom.server.key_file import read_keys
+from timeloom.server.logs import JsonLines
+from timeloom.server.problems import STATUSES
+from timeloom.server.sse import frame
+from timeloom.server.table import OPERATIONS
+
+
+def test_errors_are_problems_with_a_code(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            ann = served.ann
+            expected: list[tuple[httpx2.Response, int, str]] = [
+                (await ann.post(CHAT, {"message": ""}), 400, "request_malformed"),
+                (await ann.post(CHAT, {"massage": "x"}), 400, "request_malformed"),
+                (await ann.post(CHAT, {"message": "x" * 20_000}), 413, "request_too_large"),
+                (await ann.post(CHAT, {"message": "x", "conversation_id": "none"}), 404, "conversation_unknown"),
+                (await ann.get(f"{LIST}/a%20b"), 404, "conversation_unknown"),
+                (await ann.get(LIST, limit=0), 400, "request_malformed"),
+                (await ann.get(LIST, cursor="nonsense"), 400, "cursor_malformed"),
+                (await ann.get("/nowhere"), 404, "route_unknown"),
+                (await ann.get(CHAT), 405, "route_unknown"),
+            ]
+            for response, status, code in expected:
+                assert response.headers["content-type"] == "application/problem+json"
+                said: Json = response.json()
+                assert (said["status"], said["code"]) == (status, code)
+                assert said["title"] == CODES[code]
+                assert {"type", "title", "status", "detail", "code", "instance"} == set(said)
+
+    run(check)
+
+
+def test_a_body_that_never_says_its_size_is_counted(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+
+            async def much() -> AsyncIterator[bytes]:
+                for _ in range(50):
+                    yield b" " * 1000
+
+            headers = served.ann.headers | {"content-type": "application/json"}
+            response = await served.http.post(CHAT, content=much(), headers=headers)
+            assert (response.status_code, response.json()["code"]) == (413, "request_too_large")
+
+    run(check)
+
+
+def test_only_json_is_taken_for_json(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            headers = served.ann.headers | {"content-type": "text/plain"}
+            response = await served.http.post(CHAT, content=b'{"message": "x"}', headers=headers)
+            assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
+
+    run(check)
+
+
+def test_every_response_says_to_browsers_what_it_is_not(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("Done.")).serve() as served:
+            for response in (
+                await served.http.get("/health"),
+                await served.http.get("/nowhere"),
+                await served.ann.get(LIST),
+                await served.ann.post(CHAT, {"message": "x"}),
+            ):
+                assert response.headers["x-content-type-options"] == "nosniff"
+                assert "default-src 'none'" in response.headers["content-security-policy"]
+                assert response.headers["cache-control"] == "no-store"
+                assert "access-control-allow-origin" not in response.headers
+                assert "server" not in response.headers
+
+    run(check)
+
+
+def test_the_document_describes_every_operation(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            said = (await served.http.get("/openapi.json")).json()
+            assert said["openapi"] == "3.1.0"
+            described = {(path, method.upper()) for path, methods in said["paths"].items() for method in methods}
+            assert described == {(one.path, one.method) for one in OPERATIONS}
+            message = said["paths"]["/chat/{tenant}/{project}"]["post"]
+            assert message["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/MessageBody")
+            assert set(message["responses"]["202"]["content"]) == {"application/json", "text/event-stream"}
+            names = [one["name"] for one in said["paths"]["/conversations/{tenant}/{project}"]["get"]["parameters"]]
+            assert names == ["tenant", "project", "words", "cursor", "limit", "user"]
+
+    run(check)
+
+
+def test_a_server_that_closes_is_not_ready_and_takes_nothing(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            assert (await served.http.get("/ready")).status_code == 200
+            served.place.hub.hang_up()
+            assert (await served.http.get("/health")).status_code == 200
+            for response in (await served.http.get("/ready"), await served.ann.post(CHAT, {"message": "x"})):
+                assert (response.status_code, response.json()["code"]) == (503, "server_closing")
+                assert response.headers["retry-after"]
+
+    run(check)
+
+
+def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("my answer")).serve() as served:
+            said = await served.ann.say("my secret")
+            await served.ann.until(str(said["conversation_id"]), "idle")
+            await served.http.get(LIST, params={"token": "guessed"})
+            await served.http.get(LIST, headers={"authorization": "Bearer guessed", "cookie": "timeloom_token=guessed"})
+            await served.ann.get(LIST, words="my secret", cursor="my secret")
+            await served.ann.get(f"{LIST}/my-secret/timeline")
+            await served.ann.post(CHAT, {"message": 3, "my secret": "my secret"})
+            headers = served.ann.headers | {"content-type": "application/json"}
+            await served.http.post(CHAT, content=b'{"my secret', headers=headers)
+            lines = [JsonLines().format(record) for record in caplog.records if record.name.startswith("timeloom")]
+            sent = [one for one in map(msgspec.json.decode, lines) if one.get("operation") == "post_message"]
+            accepted, *refused = sent
+            assert [one["status"] for one in refused] == [400, 400]
+            assert accepted["conversation_id"] == said["conversation_id"]
+            assert (accepted["turn_id"], accepted["status"]) == (said["turn_id"], 202)
+            assert not any(word in line for line in lines for word in ("secret", "my answer", "guessed", "Bearer"))
+
+    with caplog.at_level(logging.INFO, "timeloom"):
+        run(check)
+
+
+def test_an_error_is_logged_by_its_place_and_not_by_its_words() -> None:
+    try:
+        raise ValueError("the user's own words")
+    except ValueError:
+        record = logging.LogRecord("timeloom.x", logging.ERROR, __file__, 1, "it failed", None, sys.exc_info())
+    line = JsonLines().format(record)
+    assert "own words" not in line
+    said = msgspec.json.decode(line)
+    assert (said["message"], said["error"]) == ("it failed", "ValueError")
+    assert said["where"][-1].startswith("test_requests.test_an_error")
+
+
+def test_a_frame_carries_a_block_of_several_lines() -> None:
+    sent = frame(ChatBlock(seq=3, block=msgspec.Raw(b'{"a":\r\n1}')))
+    assert sent == b'id: 3\nevent: chat.block\ndata: {"seq":3,"block":{"a":\ndata: 1}}\n\n'
+    assert frame(Heartbeat()) == b": still here\n\n"
+
+
+def test_every_status_is_one_of_a_known_code() -> None:
+    assert STATUSES.keys() <= CODES.keys()
+
+
+def test_a_file_of_keys_is_read_strictly(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    digest = "0" * 64
+    file.write_text(f'[[keys]]\nsha256 = "{digest}"\ntenant = "t"\nproject = "*"\nuser = "ann"\nrole = "admin"\n')
+    (known,) = read_keys(file)
+    assert (known.user, known.role, known.project) == ("ann", "admin", "*")
+    for text in ("keys = 3", '[[keys]]\nsha256 = "abc"\n', "[[keys]", "\xff"):
+        file.write_bytes(text.encode("latin-1"))
+        with pytest.raises(ValueError, match=r"keys\.toml"):
+            read_keys(file)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_keys(tmp_path / "none")
+
+
+def test_a_conversation_that_is_not_there_has_no_status(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).open_place() as place:
+            with pytest.raises(ValueError, match="no conversation"):
+                await place.hub.status(ConversationId("conv_1"))
+
+    run(check)

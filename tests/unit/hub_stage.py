@@ -1,0 +1,70 @@
+"""A stage for the hub: conversations in memory that a hub opens, with a scripted model and small tools."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from turn_stage import Stage, Step
+
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.leases import Lease
+from timeloom.runtime.ask_model import LiveDelta
+from timeloom.runtime.hub import Hub, HubSettings
+from timeloom.runtime.hub_events import ConvStatus
+from timeloom.runtime.session import Session
+from timeloom.runtime.turn import Turns
+from timeloom.stores.memory import MemoryStore
+
+
+class LateStore(MemoryStore):
+    """A store whose answers arrive a little after they were true, as those of another thread do."""
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
+    ) -> tuple[Entry, ...]:
+        entries = await super().append(conversation, expected_tail, drafts, lease)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return entries
+
+    async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+        entries = await super().load(conversation, after, limit)
+        await asyncio.sleep(0)
+        return entries
+
+
+class Hall(Stage):
+    """A stage whose conversations a hub opens."""
+
+    def __init__(self, tmp_path: Path, *steps: str | Step) -> None:
+        super().__init__(tmp_path, *steps)
+        self.store = LateStore()
+        self.opened: list[Turns] = []
+
+    def hub(self, settings: HubSettings | None = None) -> Hub:
+        return Hub(self.store, self._opening, SystemClock(), RandomIds(), settings or HubSettings(grace_s=0.01))
+
+    async def _opening(
+        self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
+    ) -> Turns:
+        clock, ids = SystemClock(), RandomIds()
+        if header:
+            turns = await self.open(await Session.start(self.store, conversation, header, clock, ids))
+        else:
+            turns = await self.open(await Session.resume(self.store, conversation, clock, ids))
+        self.opened.append(turns)
+        return turns
+
+    async def blocks(self, conversation: ConversationId) -> list[object]:
+        return [entry.block for entry in await self.store.load(conversation)]
+
+
+async def idle(hub: Hub, stage: Hall, conversation: ConversationId) -> None:
+    async with hub.stream(await stage.store.info(conversation), 0) as (_, events):
+        async for event in events:
+            if isinstance(event, ConvStatus) and event.state == "idle":
+                return
