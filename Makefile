@@ -10,7 +10,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-docker run chat demo crash fuzz check bench lock format docs clean setup
+.PHONY: help test coverage test-docker run chat demo crash fuzz check bench lock format docs clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -18,8 +18,10 @@ help: ## Print this list
 test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --cov --cov-report= $(ARGS)
 	$(BIN)/python scripts/covered.py
-	@echo "Coverage of the rest:"
-	$(BIN)/python -m coverage report --omit='src/timeloom/core/*,src/timeloom/wire/*' --show-missing --skip-covered
+
+coverage: setup ## Run all tests and print which lines of the whole package they did not run
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --cov --cov-config=scripts/coverage.toml --cov-report= $(ARGS)
+	$(BIN)/python -m coverage report --rcfile=scripts/coverage.toml --show-missing --skip-covered
 
 test-docker: setup ## Run the sandbox tests in containers, with an engine of its own (installed where none is; needs root)
 	scripts/test-docker $(ARGS)

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from timeloom.cli import main
+from timeloom.cli.main import COMMANDS
 from timeloom.config.table import BY_KEY
 from timeloom.core.blocks import BLOCK_TYPES
 from timeloom.core.codes import CODES
@@ -44,6 +45,13 @@ REGISTRIES = [
     Registry("setting", lambda: BY_KEY, "docs/settings.md"),
     Registry("react tool", lambda: [tool.spec.tool_id for tool in react_tools()], "docs/react-tools.md"),
 ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_with_the_words_of_its_own_help(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command
+    assert command.get_short_help_str(200) == COMMANDS[name]
 
 
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)

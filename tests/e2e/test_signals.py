@@ -29,6 +29,8 @@ def commanded(command: Sequence[str], runs: Path) -> Generator["subprocess.Popen
     runs.mkdir()
     pipe = subprocess.PIPE
     environ = {**os.environ, "TMPDIR": str(runs)}
+    # Whoever runs the tests may have signals ignored, as `nohup` does.
+    command = ["env", "--default-signal=HUP,TERM", *command]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environ) as process:
         yield process
         process.kill()

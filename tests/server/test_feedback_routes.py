@@ -207,7 +207,7 @@ def test_feedback_is_taken_while_a_turn_runs_and_heard_by_all(tmp_path: Path) ->
             await served.ann.say("two", conversation)
             await stage.waiting.wait()
             taken = await react(served.ann, conversation, turn, "ok")
-            async with served.ann.hearing(conversation) as frames, asyncio.timeout(10):
+            async with served.ann.hearing(conversation) as frames, asyncio.timeout(60):
                 heard = [frame async for frame in until(frames, taken["seq"])]
             assert "turn.feedback" in str(heard[-1].data)
             assert turn in str(heard[-1].data)

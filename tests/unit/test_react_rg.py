@@ -275,4 +275,11 @@ def scanners() -> list[str]:
     """The searches that run as children of this process."""
     listing = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     children = listing.read_text().split() if listing.exists() else []
-    return [child for child in children if "scan.py" in Path(f"/proc/{child}/cmdline").read_text()]
+    return [child for child in children if "scan.py" in command(child)]
+
+
+def command(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

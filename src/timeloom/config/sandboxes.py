@@ -8,12 +8,6 @@ from msgspec.structs import replace
 from timeloom.config.errors import ConfigError
 from timeloom.config.execution import ExecutionSettings, RuntimeSettings
 from timeloom.ports.sandbox import Limits, Sandbox
-from timeloom.sandbox.docker.profile import DockerProfile
-from timeloom.sandbox.docker.sandbox import DockerSandbox
-from timeloom.sandbox.fargate.profile import FargateProfile
-from timeloom.sandbox.fargate.sandbox import FargateSandbox
-from timeloom.sandbox.local.sandbox import LocalSandbox
-from timeloom.sandbox.local.settings import LocalSettings
 
 
 def open_sandbox(settings: ExecutionSettings) -> Sandbox:
@@ -21,11 +15,11 @@ def open_sandbox(settings: ExecutionSettings) -> Sandbox:
     runtime = chosen(settings.runtime)
     match runtime.mode:
         case "local":
-            return LocalSandbox(_local(runtime))
+            return _local(runtime)
         case "docker":
-            return DockerSandbox(_docker(runtime, settings.limits.limits()))
+            return _docker(runtime, settings.limits.limits())
         case "fargate":
-            return FargateSandbox(_fargate(runtime))
+            return _fargate(runtime)
         case _:
             assert_never(runtime.mode)
 
@@ -40,13 +34,17 @@ def chosen(runtime: RuntimeSettings) -> RuntimeSettings:
         raise ConfigError("setting_invalid", said) from None
 
 
-def _local(runtime: RuntimeSettings) -> LocalSettings:
+def _local(runtime: RuntimeSettings) -> Sandbox:
+    from timeloom.sandbox.local import LocalSandbox, LocalSettings  # noqa: PLC0415 - each of them takes 50 ms to load
+
     settings = LocalSettings(warm=runtime.warm)
-    return replace(settings, python=Path(runtime.python)) if runtime.python else settings
+    return LocalSandbox(replace(settings, python=Path(runtime.python)) if runtime.python else settings)
 
 
-def _docker(runtime: RuntimeSettings, limits: Limits) -> DockerProfile:
-    return DockerProfile(
+def _docker(runtime: RuntimeSettings, limits: Limits) -> Sandbox:
+    from timeloom.sandbox.docker import DockerProfile, DockerSandbox  # noqa: PLC0415 - as above
+
+    profile = DockerProfile(
         socket=runtime.engine,
         image=runtime.image,
         container_strategy=runtime.container_strategy,
@@ -57,10 +55,13 @@ def _docker(runtime: RuntimeSettings, limits: Limits) -> DockerProfile:
         warm=runtime.warm,
         warm_limits=limits,
     )
+    return DockerSandbox(profile)
 
 
-def _fargate(runtime: RuntimeSettings) -> FargateProfile:
-    return FargateProfile(
+def _fargate(runtime: RuntimeSettings) -> Sandbox:
+    from timeloom.sandbox.fargate import FargateProfile, FargateSandbox  # noqa: PLC0415 - as above
+
+    profile = FargateProfile(
         cluster=runtime.cluster,
         task_definition=runtime.task_definition,
         container=runtime.container,
@@ -71,3 +72,4 @@ def _fargate(runtime: RuntimeSettings) -> FargateProfile:
         security_groups=runtime.security_groups,
         descriptor_payload_scope=runtime.descriptor_payload_scope,
     )
+    return FargateSandbox(profile)
