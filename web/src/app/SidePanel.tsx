@@ -1,0 +1,35 @@
+/** The panel beside the conversation: one subject at a time. */
+import { lazy, Suspense, useEffect } from "react";
+import { Icon } from "./Icon";
+import { show, usePage, type Panel } from "./store";
+
+const PANELS: Record<Exclude<Panel, "">, { title: string; Body: React.LazyExoticComponent<() => React.ReactNode> }> = {
+  sources: { title: "Sources", Body: lazy(() => import("../sources/SourcesPanel")) },
+  canvas: { title: "Files", Body: lazy(() => import("../canvas/CanvasPanel")) },
+  inspector: { title: "Inspector", Body: lazy(() => import("../inspector/InspectorPanel")) },
+};
+
+export function SidePanel() {
+  const panel = usePage((state) => state.panel);
+  const has = usePage((state) => state.open !== null);
+  useEffect(() => {
+    const close = (event: KeyboardEvent) => event.key === "Escape" && !event.defaultPrevented && show("");
+    window.addEventListener("keydown", close);
+    return () => window.removeEventListener("keydown", close);
+  }, []);
+  if (!panel || !has) return null;
+  const { title, Body } = PANELS[panel];
+  return (
+    <aside className={`panel panel-${panel}`} aria-label={title}>
+      <header className="bar">
+        <h2>{title}</h2>
+        <button type="button" className="icon" aria-label={`Close ${title.toLowerCase()}`} onClick={() => show("")}>
+          <Icon name="close" />
+        </button>
+      </header>
+      <Suspense fallback={<div className="panel-body" aria-busy="true" />}>
+        <Body />
+      </Suspense>
+    </aside>
+  );
+}

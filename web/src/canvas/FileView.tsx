@@ -1,0 +1,71 @@
+/** A version of a file, as its type is best looked at. */
+import { lazy, Suspense, useEffect, useState } from "react";
+import { CodeBlock } from "../markdown/CodeBlock";
+import { Markdown } from "../markdown/Markdown";
+import type { Artifact, Version } from "../timeline/model";
+import { HtmlFrame } from "./HtmlFrame";
+
+const PdfView = lazy(() => import("./PdfView"));
+
+interface Props {
+  file: Artifact;
+  version: Version;
+  asText: boolean;
+  url: string;
+}
+
+const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+
+export function hasRendering(mime: string): boolean {
+  return mime === "text/html" || mime === "text/markdown" || mime === "text/csv" || mime === "application/pdf" || PICTURES.has(mime);
+}
+
+export function FileView({ file, version, asText, url }: Props) {
+  if (PICTURES.has(file.mime)) return <Picture name={file.name} url={url} />;
+  if (file.mime === "application/pdf") return <Suspense fallback={<p className="dim">Loading…</p>}><PdfView name={file.name} url={url} /></Suspense>;
+  if (version.text === null) return <p className="dim">This file cannot be shown here. Download it to open it.</p>;
+  if (!asText && file.mime === "text/html") return <HtmlFrame html={version.text} name={file.name} />;
+  if (!asText && file.mime === "text/markdown") return <Markdown text={version.text} />;
+  if (!asText && file.mime === "text/csv") return <Table text={version.text} />;
+  return <CodeBlock code={version.text} language={LANGUAGES[file.mime] ?? extension(file.name)} />;
+}
+
+const LANGUAGES: Record<string, string> = { "application/json": "json", "text/html": "html", "text/markdown": "markdown", "text/x-python": "python", "text/css": "css", "image/svg+xml": "xml" };
+
+function extension(name: string): string {
+  return name.includes(".") ? name.slice(name.lastIndexOf(".") + 1) : "";
+}
+
+function Picture({ name, url }: { name: string; url: string }) {
+  const [source, setSource] = useState("");
+  useEffect(() => {
+    let made = "";
+    void fetch(`${url}&disposition=inline`).then(async (response) => {
+      if (!response.ok) return;
+      made = URL.createObjectURL(await response.blob());
+      setSource(made);
+    });
+    return () => URL.revokeObjectURL(made);
+  }, [url]);
+  return source ? <img className="picture" src={source} alt={name} /> : <p className="dim">Loading…</p>;
+}
+
+const ROWS = 500;
+
+function Table({ text }: { text: string }) {
+  const rows = text.trimEnd().split("\n").slice(0, ROWS + 1).map(cells);
+  const [head, ...body] = rows;
+  return (
+    <div className="md"><div className="table" tabIndex={0} role="region" aria-label="Table">
+      <table>
+        <thead><tr>{head?.map((cell, at) => <th key={at}>{cell}</th>)}</tr></thead>
+        <tbody>{body.map((row, at) => <tr key={at}>{row.map((cell, column) => <td key={column}>{cell}</td>)}</tr>)}</tbody>
+      </table>
+    </div></div>
+  );
+}
+
+function cells(line: string): string[] {
+  const found = line.replace(/\r$/, "").match(/"(?:[^"]|"")*"|[^,]+|(?<=,|^)(?=,|$)/g) ?? [];
+  return found.map((cell) => (cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell));
+}

@@ -1,0 +1,151 @@
+/** A call of a tool: what it was given, what it does, what came of it and how long that took. */
+import { Collapsible } from "@base-ui/react/collapsible";
+import { useEffect, useState } from "react";
+import { between, bytes, duration } from "../app/format";
+import { Icon } from "../app/Icon";
+import { show, usePage } from "../app/store";
+import { CodeBlock } from "../markdown/CodeBlock";
+import { Markdown } from "../markdown/Markdown";
+import { objectOf } from "../timeline/blocks";
+import { fileKey, nameOf } from "../timeline/fold";
+import type { Call, Result } from "../timeline/model";
+import { ApprovalBox } from "./ApprovalBox";
+
+export function CallCard({ call, running }: { call: Call; running: boolean }) {
+  const state = stateOf(call, running);
+  // The plan itself stands below.
+  if (call.toolId === "react.plan" && state === "done" && !call.notices.length) return null;
+  const waits = call.approval !== null && call.approval.decided === "";
+  const files = call.results.filter((result) => result.role === "content" && result.path.startsWith("fi:"));
+  return (
+    <Collapsible.Root className={`call call-${state}`} defaultOpen={false}>
+      <Collapsible.Trigger className="call-head">
+        <span className="call-dot" role="img" aria-label={WORDS[state]} />
+        <span className="call-name">{titleOf(call)}</span>
+        <span className="call-gist">{gistOf(call)}</span>
+        <span className="call-time">{call.endedTs ? between(call.startedTs, call.endedTs) : state === "running" ? <Clock since={call.startedTs} /> : ""}</span>
+        <Icon name="down" />
+      </Collapsible.Trigger>
+      {waits && <ApprovalBox call={call} />}
+      {state === "running" && call.output && <pre className="output live" tabIndex={0} aria-label="Output">{call.output}</pre>}
+      {call.error && <div className="call-error">{call.error}</div>}
+      {files.length > 0 && (
+        <div className="call-files">
+          {files.map((file) => (
+            <FileChip key={file.seq} file={file} />
+          ))}
+        </div>
+      )}
+      <Collapsible.Panel className="call-body">
+        <Details call={call} />
+      </Collapsible.Panel>
+    </Collapsible.Root>
+  );
+}
+
+type State = "running" | "waiting" | "failed" | "refused" | "done" | "cut";
+
+const WORDS: Record<State, string> = {
+  running: "running",
+  waiting: "waits for you",
+  failed: "failed",
+  refused: "refused",
+  done: "done",
+  cut: "was cut off",
+};
+
+function stateOf(call: Call, running: boolean): State {
+  if (call.approval?.decided === "refused" || call.gate) return "refused";
+  if (call.error) return "failed";
+  if (call.endedTs) return "done";
+  if (call.approval && !call.approval.decided) return running ? "waiting" : "cut";
+  return running ? "running" : "cut";
+}
+
+const TITLES: Record<string, string> = {
+  "exec_tools.execute_code_python": "Ran a program",
+  "react.write": "Wrote a file",
+  "react.read": "Read",
+  "react.patch": "Edited a file",
+  "react.plan": "Plan",
+  "react.rg": "Searched files",
+  "react.pull": "Fetched files",
+  "react.checkout": "Took up files",
+  "react.hide": "Put away",
+};
+
+function titleOf(call: Call): string {
+  return TITLES[call.toolId] ?? (call.toolId || "Program");
+}
+
+function gistOf(call: Call): string {
+  const params = objectOf(call.params);
+  for (const key of ["path", "paths", "pattern", "query", "prog_name", "mode", "url"]) {
+    const value = params[key];
+    if (typeof value === "string" && value) return value;
+    if (Array.isArray(value) && value.length) return value.filter((one) => typeof one === "string").join(", ");
+  }
+  return "";
+}
+
+function Details({ call }: { call: Call }) {
+  const words = call.results.filter((result) => result.role === "status");
+  return (
+    <>
+      <dl className="call-facts">
+        <dt>Tool</dt>
+        <dd><code>{call.toolId}</code></dd>
+        {call.approval?.decided && (
+          <>
+            <dt>Leave</dt>
+            <dd>{call.approval.decided}{call.approval.by && ` by ${call.approval.by}`}{call.approval.words && `: ${call.approval.words}`}</dd>
+          </>
+        )}
+      </dl>
+      {call.code && <CodeBlock code={call.code} language="python" />}
+      <h4>Parameters</h4>
+      <CodeBlock code={pretty(call.params)} language="json" />
+      {call.notices.map((notice) => (
+        <div className="notice" key={notice.seq}><code>{notice.code}</code> {notice.text}</div>
+      ))}
+      {words.length > 0 && <h4>Result</h4>}
+      {words.map((result) => (
+        <ResultView key={result.seq} result={result} />
+      ))}
+    </>
+  );
+}
+
+function ResultView({ result }: { result: Result }) {
+  if (result.mime === "application/json") return <CodeBlock code={pretty(result.text)} language="json" />;
+  if (result.mime === "text/markdown" && !result.text.includes("\n| ")) return <Markdown text={result.text} />;
+  return <pre className="output" tabIndex={0}>{result.text}</pre>;
+}
+
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+export function FileChip({ file }: { file: Result }) {
+  const shown = usePage((state) => state.panel === "canvas" && state.shown === fileKey(file.path));
+  return (
+    <button type="button" className="file-chip" aria-pressed={shown} onClick={() => show("canvas", fileKey(file.path))}>
+      <Icon name="file" /> <span className="file-name">{nameOf(file.path)}</span>
+      {file.text && <span className="dim">{bytes(new Blob([file.text]).size)}</span>}
+    </button>
+  );
+}
+
+export function Clock({ since }: { since: string | number }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = window.setInterval(() => setNow(Date.now()), 500);
+    return () => window.clearInterval(timer);
+  }, []);
+  const start = typeof since === "number" ? since : Date.parse(since);
+  return <>{duration(Math.max(0, Math.round((now - start) / 500) * 500))}</>;
+}

@@ -1,0 +1,61 @@
+/** The open conversation: its name, its flow, and the composer below. */
+import { Icon } from "../app/Icon";
+import { show, usePage, type Panel } from "../app/store";
+import { Composer } from "./Composer";
+import { Flow } from "./Flow";
+import { Welcome } from "./Welcome";
+
+export function Conversation() {
+  const open = usePage((state) => state.open);
+  const panel = usePage((state) => state.panel);
+  const title = open?.timeline.title || (open ? "Conversation" : "New conversation");
+  return (
+    <main className="conversation" aria-label="Conversation">
+      <header className="bar">
+        <button type="button" className="icon narrow-only" aria-label="Conversations" onClick={() => usePage.setState({ sidebar: true })}>
+          <Icon name="menu" />
+        </button>
+        <h1 title={title}>{title}</h1>
+        {open && (
+          <div className="bar-buttons">
+            <Connection />
+            <PanelButton name="sources" icon="book" label="Sources" current={panel} count={open.timeline.sources.size} />
+            <PanelButton name="canvas" icon="file" label="Files" current={panel} count={open.timeline.artifacts.size} />
+            <PanelButton name="inspector" icon="loupe" label="Inspector" current={panel} count={0} />
+          </div>
+        )}
+      </header>
+      {open ? <Flow key={open.id} /> : <Welcome />}
+      <Composer key={`composer ${open?.id ?? ""}`} />
+    </main>
+  );
+}
+
+interface ButtonProps {
+  name: Exclude<Panel, "">;
+  icon: "book" | "file" | "loupe";
+  label: string;
+  current: Panel;
+  count: number;
+}
+
+function PanelButton({ name, icon, label, current, count }: ButtonProps) {
+  const on = current === name;
+  return (
+    <button type="button" className="quiet" aria-label={label} aria-pressed={on} onClick={() => show(on ? "" : name)}>
+      <Icon name={icon} />
+      <span className="wide-only">{label}</span>
+      {count > 0 && <span className="count">{count}</span>}
+    </button>
+  );
+}
+
+function Connection() {
+  const connection = usePage((state) => state.open?.connection);
+  if (connection !== "lost") return null;
+  return (
+    <span className="lost" role="status">
+      Connection lost, trying again…
+    </span>
+  );
+}

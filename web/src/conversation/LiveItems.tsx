@@ -1,0 +1,34 @@
+/** What is on its way: text that no stored block has yet. */
+import { usePage } from "../app/store";
+import { CodeBlock } from "../markdown/CodeBlock";
+import { Markdown } from "../markdown/Markdown";
+import { Clock } from "./CallCard";
+import { ThinkingView } from "./ThinkingView";
+import { withoutMarks } from "./TurnView";
+
+export function LiveItems() {
+  const open = usePage((state) => state.open)!;
+  const { channels, since } = open.live;
+  const state = open.status?.state;
+  const running = state === "running";
+  const notes = withoutMarks(channels["timeline_text"] ?? "");
+  return (
+    <div className="live">
+      {channels["thinking"] && <ThinkingView text={channels["thinking"]} ms={0} live />}
+      {notes && <div className="notes"><Markdown text={notes} growing /></div>}
+      {channels["code"] && <CodeBlock code={channels["code"]} language="python" growing />}
+      {channels["canvas"] && (
+        <div className="writing"><span className="shimmer">Writing a file…</span> <span className="dim">{channels["canvas"].length.toLocaleString("en")} characters</span></div>
+      )}
+      {channels["answer"] && <article className="answer growing" aria-label="Answer on its way"><Markdown text={channels["answer"]} growing /></article>}
+      {open.sending.map((one, at) => (
+        <div key={at} className="message sending"><div className="bubble">{one.text}</div><div className="seen">Sending…</div></div>
+      ))}
+      {open.compacting && <div className="mark"><span className="shimmer">Summing up earlier parts…</span></div>}
+      {running && !channels["answer"] && (
+        <div className="working" role="status"><span className="pulse" aria-hidden="true" /> Working{since["thinking"] && channels["thinking"] ? <> · <Clock since={since["thinking"]} /></> : null}</div>
+      )}
+      {state === "waiting" && <div className="working" role="status">Waits for your decision</div>}
+    </div>
+  );
+}

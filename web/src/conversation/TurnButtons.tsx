@@ -1,0 +1,52 @@
+/** What can be done with a turn that is over: say what one thinks of it, and fork the conversation there. */
+import { useState } from "react";
+import { address, post, type Schemas } from "../api/client";
+import { Icon } from "../app/Icon";
+import { go } from "../app/route";
+import { listConversations, tellUser, usePage, wordsOf } from "../app/store";
+import type { Turn } from "../timeline/model";
+
+export function TurnButtons({ turn }: { turn: Turn }) {
+  const conversation = usePage((state) => state.open?.id ?? "");
+  const [commenting, setCommenting] = useState(false);
+  const [words, setWords] = useState(turn.reactionText);
+  const react = (reaction: string | null, text: string) =>
+    post(address("conversations", conversation, "turns", turn.id, "feedback"), { reaction, text }).catch((error: unknown) => tellUser(wordsOf(error)));
+  const press = (reaction: string) => {
+    const again = turn.reaction === reaction;
+    setCommenting(!again);
+    void react(again ? null : reaction, again ? "" : words);
+  };
+  const fork = () =>
+    post<Schemas["Forked"]>(address("conversations", conversation, "fork"), { turn: turn.id })
+      .then(async ({ conversation: made }) => {
+        await listConversations();
+        go(made);
+        tellUser("This is a copy that goes on by itself. The conversation it came from is unchanged.");
+      })
+      .catch((error: unknown) => tellUser(wordsOf(error)));
+  return (
+    <>
+      <button type="button" className="icon" aria-label="Good answer" aria-pressed={turn.reaction === "ok"} onClick={() => press("ok")}><Icon name="up" /></button>
+      <button type="button" className="icon" aria-label="Bad answer" aria-pressed={turn.reaction === "not_ok"} onClick={() => press("not_ok")}><Icon name="thumbsdown" /></button>
+      <button type="button" className="quiet small" onClick={() => void fork()}><Icon name="fork" /> Fork here</button>
+      {commenting && turn.reaction && (
+        <form
+          className="feedback-box"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void react(turn.reaction, words).then(() => setCommenting(false));
+          }}
+        >
+          <label htmlFor={`comment-${turn.id}`}>What was {turn.reaction === "ok" ? "good" : "wrong"}?</label>
+          <textarea id={`comment-${turn.id}`} rows={2} value={words} onChange={(event) => setWords(event.target.value)} />
+          <div className="row">
+            <button type="submit" className="primary">Send</button>
+            <button type="button" onClick={() => setCommenting(false)}>No comment</button>
+          </div>
+        </form>
+      )}
+      {!commenting && turn.reactionText && <span className="dim said">“{turn.reactionText}”</span>}
+    </>
+  );
+}

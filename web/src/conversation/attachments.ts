@@ -1,0 +1,41 @@
+/** Files that wait to be sent, and why one of them cannot be. */
+export interface Waiting {
+  id: number;
+  file: File;
+  refusal: string;
+}
+
+const MOST_FILES = 10;
+const MOST_BYTES = 10_000_000;
+
+let last = 0;
+
+/** Takes files in; those that no server takes are kept with the reason, so that nobody wonders where they went. */
+export function attach(before: Waiting[], files: Iterable<File>): Waiting[] {
+  const after = [...before];
+  for (const file of files) {
+    const sent = after.filter((one) => !one.refusal);
+    const total = sent.reduce((sum, one) => sum + one.file.size, 0);
+    after.push({ id: ++last, file, refusal: refusalOf(file, sent.length, total) });
+  }
+  return after;
+}
+
+/** Marks the file that the server named in its refusal; all of them where it named none. */
+export function refuse(waiting: Waiting[], code: string, words: string): Waiting[] {
+  const named = waiting.filter((one) => words.includes(one.file.name.slice(0, 40)));
+  const why = PLAIN[code] ?? words;
+  return waiting.map((one) => (named.length === 0 || named.includes(one) ? { ...one, refusal: one.refusal || why } : one));
+}
+
+const PLAIN: Record<string, string> = {
+  attachment_type_unavailable: "This kind of file cannot be read yet. Text files can: .txt, .md, .csv, .json, source code.",
+  request_too_large: "This is more than the server takes at once. Send less, or a smaller file.",
+};
+
+function refusalOf(file: File, count: number, total: number): string {
+  if (file.size === 0) return "This file is empty.";
+  if (count >= MOST_FILES) return `At most ${MOST_FILES} files can go with a message.`;
+  if (total + file.size > MOST_BYTES) return "All files of a message together have at most 10 MB.";
+  return "";
+}

@@ -1,0 +1,44 @@
+/** Markdown, block by block: while a text grows only its last block is parsed and drawn again. */
+import { memo, useMemo } from "react";
+import type { Token, Tokens } from "marked";
+import remend from "remend";
+import { CodeBlock } from "./CodeBlock";
+import { useMath } from "./math";
+import { blocksOf, htmlOf } from "./parse";
+
+interface Props {
+  text: string;
+  /** Whether it is still being written: what is not closed yet is closed for the eye. */
+  growing?: boolean;
+}
+
+export const Markdown = memo(function Markdown({ text, growing = false }: Props) {
+  const blocks = useMemo(() => blocksOf(growing ? remend(text) : text), [text, growing]);
+  const math = useMath();
+  return (
+    <div className="markdown">
+      {blocks.map((token, at) => (
+        <Block key={at} token={token} raw={token.raw} math={math} growing={growing && at === blocks.length - 1} />
+      ))}
+    </div>
+  );
+});
+
+interface BlockProps {
+  token: Token;
+  raw: string;
+  math: boolean;
+  growing: boolean;
+}
+
+const Block = memo(
+  function Block({ token, growing }: BlockProps) {
+    if (token.type === "space") return null;
+    if (token.type === "code") {
+      const code = token as Tokens.Code;
+      return <CodeBlock code={code.text} language={(code.lang ?? "").split(/\s/)[0] ?? ""} growing={growing} />;
+    }
+    return <div className="md" dangerouslySetInnerHTML={{ __html: htmlOf(token) }} />;
+  },
+  (before, after) => before.raw === after.raw && before.math === after.math && before.growing === after.growing,
+);

@@ -1,0 +1,65 @@
+/** Highlighting: shiki's tokens by the class of what they are, so that no style stands in an attribute; languages come when they are needed. */
+import type { HighlighterCore, LanguageInput } from "shiki/core";
+
+const LANGUAGES: Record<string, () => Promise<{ default: LanguageInput }>> = {
+  bash: () => import("shiki/langs/bash.mjs"),
+  c: () => import("shiki/langs/c.mjs"),
+  css: () => import("shiki/langs/css.mjs"),
+  diff: () => import("shiki/langs/diff.mjs"),
+  go: () => import("shiki/langs/go.mjs"),
+  html: () => import("shiki/langs/html.mjs"),
+  java: () => import("shiki/langs/java.mjs"),
+  javascript: () => import("shiki/langs/javascript.mjs"),
+  json: () => import("shiki/langs/json.mjs"),
+  markdown: () => import("shiki/langs/markdown.mjs"),
+  python: () => import("shiki/langs/python.mjs"),
+  rust: () => import("shiki/langs/rust.mjs"),
+  sql: () => import("shiki/langs/sql.mjs"),
+  toml: () => import("shiki/langs/toml.mjs"),
+  typescript: () => import("shiki/langs/typescript.mjs"),
+  xml: () => import("shiki/langs/xml.mjs"),
+  yaml: () => import("shiki/langs/yaml.mjs"),
+};
+
+const ALIASES: Record<string, string> = {
+  sh: "bash", shell: "bash", zsh: "bash", console: "bash", js: "javascript", jsx: "javascript", ts: "typescript", tsx: "typescript",
+  py: "python", python3: "python", yml: "yaml", md: "markdown", htm: "html", svg: "xml", rs: "rust", golang: "go", h: "c", jsonc: "json", patch: "diff",
+};
+
+export interface Piece {
+  text: string;
+  kind: string;
+}
+
+/** Longer programs are shown without colours: nobody waits for them. */
+const MOST_CHARACTERS = 60000;
+
+let highlighter: Promise<HighlighterCore> | null = null;
+
+export function languageOf(name: string): string {
+  const lower = name.toLowerCase();
+  return lower in LANGUAGES ? lower : (ALIASES[lower] ?? "");
+}
+
+export async function highlight(code: string, language: string): Promise<Piece[][] | null> {
+  const load = LANGUAGES[language];
+  if (!load || code.length > MOST_CHARACTERS) return null;
+  highlighter ??= start();
+  const [ready, grammar] = await Promise.all([highlighter, load()]);
+  await ready.loadLanguage(grammar.default);
+  const { tokens } = ready.codeToTokens(code, { lang: language, theme: "css-variables", tokenizeTimeLimit: 200 });
+  return tokens.map((line) => line.map(({ content, color }) => ({ text: content, kind: kindOf(color) })));
+}
+
+async function start(): Promise<HighlighterCore> {
+  const [{ createHighlighterCore, createCssVariablesTheme }, { createJavaScriptRegexEngine }] = await Promise.all([
+    import("shiki/core"),
+    import("shiki/engine/javascript"),
+  ]);
+  const theme = createCssVariablesTheme({ name: "css-variables", variablePrefix: "--tk-" });
+  return createHighlighterCore({ themes: [theme], langs: [], engine: createJavaScriptRegexEngine({ forgiving: true }) });
+}
+
+function kindOf(color: string | undefined): string {
+  return /--tk-token-([a-z-]+)/.exec(color ?? "")?.[1] ?? "";
+}

@@ -1,0 +1,125 @@
+/** Markdown that a model wrote, as safe HTML: tags are text, images are links, citations are chips, formulas are MathML. */
+import DOMPurify from "dompurify";
+import { Marked, type RendererThis, type Token, type Tokens, type TokensList } from "marked";
+import { mathHtml } from "./math";
+
+const marked = new Marked({ gfm: true, breaks: false });
+
+interface Cited extends Tokens.Generic {
+  sids: number[];
+}
+
+interface Formula extends Tokens.Generic {
+  tex: string;
+  display: boolean;
+}
+
+marked.use({
+  extensions: [
+    {
+      name: "citation",
+      level: "inline",
+      start: (text) => index(text, "[[S:"),
+      tokenizer(text) {
+        const found = /^\[\[S:([\d,\s-]{1,250})\]\]/.exec(text);
+        const sids = found ? sidsOf(found[1]!) : [];
+        return found && sids.length ? { type: "citation", raw: found[0], sids } : undefined;
+      },
+      renderer: (token) => (token as Cited).sids.map(chip).join(""),
+    },
+    {
+      name: "formula",
+      level: "inline",
+      start: (text) => firstOf(text, ["$", "\\(", "\\["]),
+      tokenizer(text) {
+        const display = /^\$\$([^$]+?)\$\$/.exec(text) ?? /^\\\[([\s\S]+?)\\\]/.exec(text);
+        if (display) return { type: "formula", raw: display[0], tex: display[1]!, display: true };
+        const inline = /^\$(?!\s)((?:\\.|[^\\$\n])+?)(?<!\s)\$(?!\d)/.exec(text) ?? /^\\\(([^\n]+?)\\\)/.exec(text);
+        return inline ? { type: "formula", raw: inline[0], tex: inline[1]!, display: false } : undefined;
+      },
+      renderer: (token) => mathHtml((token as Formula).tex, (token as Formula).display),
+    },
+    {
+      name: "formulaBlock",
+      level: "block",
+      start: (text) => firstOf(text, ["$$", "\\["]),
+      tokenizer(text) {
+        const found = /^\$\$([^$]+?)\$\$\s*(?:\n|$)/.exec(text) ?? /^\\\[([\s\S]+?)\\\]\s*(?:\n|$)/.exec(text);
+        return found ? { type: "formulaBlock", raw: found[0], tex: found[1]!, display: true } : undefined;
+      },
+      renderer: (token) => `<div class="formula" tabindex="0" role="group" aria-label="Formula">${mathHtml((token as Formula).tex, true)}</div>`,
+    },
+  ],
+  renderer: {
+    html: ({ text }) => escape(text),
+    image: ({ href, text }) => link(href, escape(text || "image"), ""),
+    link(this: RendererThis, { href, title, tokens, text }: Tokens.Link) {
+      const number = /^\\?\[(\d{1,6})\\?\]$/.exec(text);
+      if (number) return chip(Number(number[1]));
+      return link(href, this.parser.parseInline(tokens), title ?? "");
+    },
+    table(this: RendererThis, token: Tokens.Table) {
+      const cell = (one: Tokens.TableCell, tag: string) =>
+        `<${tag}${one.align ? ` class="to-${one.align}"` : ""}>${this.parser.parseInline(one.tokens)}</${tag}>`;
+      const head = token.header.map((one) => cell(one, "th")).join("");
+      const rows = token.rows.map((row) => `<tr>${row.map((one) => cell(one, "td")).join("")}</tr>`).join("");
+      return `<div class="table" tabindex="0" role="region" aria-label="Table"><table><thead><tr>${head}</tr></thead><tbody>${rows}</tbody></table></div>`;
+    },
+    checkbox: ({ checked }) => `<span class="check" role="img" aria-label="${checked ? "done" : "open"}">${checked ? "☑" : "☐"}</span> `,
+  },
+});
+
+export function blocksOf(text: string): TokensList {
+  return marked.lexer(text);
+}
+
+export function htmlOf(token: Token): string {
+  return DOMPurify.sanitize(marked.parser([token]), PURE);
+}
+
+const PURE = {
+  USE_PROFILES: { html: true, mathMl: true },
+  FORBID_ATTR: ["style", "id", "name"],
+  FORBID_TAGS: ["style", "form", "input", "button", "textarea", "select", "img", "video", "audio", "picture", "source", "iframe", "object", "embed", "svg", "dialog"],
+  ADD_ATTR: ["target", "data-sid", "tabindex", "encoding", "display", "displaystyle"],
+  ADD_TAGS: ["semantics", "annotation"],
+  // Also asked of attributes that are no addresses, so what has no scheme passes.
+  ALLOWED_URI_REGEXP: /^(?:(?:https?|mailto):|[^a-z]|[a-z+.-]+(?:[^a-z+.:-]|$))/i,
+};
+
+function link(href: string, inner: string, title: string): string {
+  if (!/^(?:https?|mailto):/i.test(href)) return inner;
+  return `<a href="${escape(href)}" target="_blank" rel="noopener noreferrer"${title ? ` title="${escape(title)}"` : ""}>${inner}</a>`;
+}
+
+function chip(sid: number): string {
+  return `<span class="cite" role="button" tabindex="0" data-sid="${sid}" aria-label="Source ${sid}">${sid}</span>`;
+}
+
+/** The ids that a token names, as the server counts them: up to a hundred, no reversed ranges. */
+function sidsOf(text: string): number[] {
+  const sids: number[] = [];
+  for (const part of text.split(",")) {
+    const range = /^\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?$/.exec(part);
+    if (!range) return [];
+    const first = Number(range[1]);
+    const last = range[2] === undefined ? first : Number(range[2]);
+    if (first < 1 || last < first || sids.length + last - first >= 100) return [];
+    for (let sid = first; sid <= last; sid++) sids.push(sid);
+  }
+  return sids;
+}
+
+export function escape(text: string): string {
+  return text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
+}
+
+function index(text: string, what: string): number | undefined {
+  const at = text.indexOf(what);
+  return at < 0 ? undefined : at;
+}
+
+function firstOf(text: string, all: string[]): number | undefined {
+  const found = all.map((what) => text.indexOf(what)).filter((at) => at >= 0);
+  return found.length ? Math.min(...found) : undefined;
+}

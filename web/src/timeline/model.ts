@@ -1,0 +1,156 @@
+/** What is shown of a timeline: turns with their items, in the order in which they happened. */
+import type { Usage } from "./blocks";
+
+export interface Message {
+  kind: "message";
+  seq: number;
+  how: "prompt" | "followup" | "steer" | "event";
+  label: string;
+  text: string;
+  ts: string;
+  /** When the model was asked with it; empty as long as it was not. */
+  seenTs: string;
+  attachments: Attached[];
+}
+
+export interface Attached {
+  path: string;
+  name: string;
+  mime: string;
+  bytes: number;
+}
+
+export interface Thinking {
+  kind: "thinking";
+  seq: number;
+  text: string;
+  ms: number;
+}
+
+export interface Notes {
+  kind: "notes";
+  seq: number;
+  text: string;
+}
+
+export interface Call {
+  kind: "call";
+  seq: number;
+  id: string;
+  toolId: string;
+  params: string;
+  code: string;
+  startedTs: string;
+  endedTs: string;
+  results: Result[];
+  notices: Notice[];
+  error: string;
+  /** Live output of what runs, by channel. */
+  output: string;
+  approval: Approval | null;
+  gate: string;
+}
+
+export interface Approval {
+  text: string;
+  policy: string;
+  decided: "" | "allowed" | "refused";
+  by: string;
+  words: string;
+}
+
+export interface Result {
+  seq: number;
+  role: "status" | "digest" | "content";
+  text: string;
+  mime: string;
+  path: string;
+}
+
+export interface Notice {
+  seq: number;
+  code: string;
+  text: string;
+}
+
+export interface Answer {
+  kind: "answer";
+  seq: number;
+  text: string;
+  n: number;
+  sourcesUsed: number[];
+  followups: string[];
+}
+
+export interface Mark {
+  kind: "mark";
+  seq: number;
+  how: "compaction" | "pruned" | "hidden" | "erased" | "notice" | "retry";
+  text: string;
+  detail: string;
+}
+
+export interface PlanItem {
+  kind: "plan";
+  seq: number;
+  id: string;
+  steps: { text: string; status: string }[];
+  change: string;
+}
+
+export type Item = Message | Thinking | Notes | Call | Answer | Mark | PlanItem;
+
+export interface Turn {
+  id: string;
+  n: number;
+  startedTs: string;
+  endedTs: string;
+  endSeq: number;
+  reason: string;
+  endText: string;
+  items: Item[];
+  usage: Required<Usage>;
+  rounds: number;
+  model: string;
+  reaction: string;
+  reactionText: string;
+}
+
+export interface Artifact {
+  path: string;
+  name: string;
+  mime: string;
+  kind: string;
+  versions: Version[];
+  /** False where the newest version is not for others. */
+  external: boolean;
+}
+
+export interface Version {
+  seq: number;
+  ts: string;
+  turnId: string;
+  text: string | null;
+  bytes: number;
+}
+
+export interface Source {
+  sid: number;
+  source_type: string;
+  title: string;
+  url: string;
+  text: string;
+  domain: string;
+  date: string;
+  mime: string;
+  path: string;
+}
+
+export interface Live {
+  /** Text on its way, by channel. */
+  channels: Record<string, string>;
+  /** When each channel began, for the clock beside it. */
+  since: Record<string, number>;
+  /** Whether the beginning of what is on its way was told before this page listened. */
+  joined: boolean;
+}

@@ -1,0 +1,18 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  plugins: [react()],
+  base: "./",
+  build: {
+    outDir: "../src/timeloom/web",
+    emptyOutDir: true,
+    target: "es2022",
+    // Inlined files would be data: addresses, which the content policy allows for images only.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    license: { fileName: "licenses.md" },
+    chunkSizeWarningLimit: 800,
+  },
+  server: { proxy: Object.fromEntries(["/chat", "/conversations", "/events", "/me", "/ready", "/frame.html"].map((path) => [path, "http://127.0.0.1:8700"])) },
+});
