@@ -15,18 +15,19 @@ from bench.measures import fresh_folder
 from bench.report import Bar, Section, Table
 from bench.settings import FULL, QUICK, Run
 from timeloom.ports.sandbox import Program, SandboxUnavailableError
+from timeloom.sandbox.docker.profile import DEFAULT_IMAGE
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.sandbox.tree import Tree
 
-PYTHON: Final = "TIMELOOM_BENCH_DATA_PYTHON"
-"""Names a Python with pandas and matplotlib; without it that of the benchmark-only environment is taken, or our own."""
+SOCKET: Final = "TIMELOOM_DOCKER_SOCKET"
+"""Names the socket of a container engine that has our image: `scripts/with-engine` starts one."""
 
 COLD_OVER_BARE: Final = 2.0
 WARM_MS: Final = 15.0
 
 _CODE: Final = "print(1)"
-_ENGINES: Final = ("podman", "docker")
-_IMAGE: Final = "python:3.11-slim"
+_ENGINES: Final = {"podman": "--url", "docker": "--host"}
+"""Commands, and how each is told of a socket; Docker's can speak to both engines, so it is asked last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def measure_sandbox(run: Run) -> Section:
     starts, in_a_row = (40, 200) if run.sizes is FULL else (15, 40) if run.sizes is QUICK else (2, 3)
     with fresh_folder(run.work) as folder:
         try:
-            return asyncio.run(_measured(folder, _python(run), starts, in_a_row))
+            return asyncio.run(_measured(folder, run.peer or Path(sys.executable), starts, in_a_row))
         except SandboxUnavailableError as error:
             bare = _Times("`python -I -c`", tuple(_bare(Path(sys.executable)) for _ in range(starts)))
             return Section(tables=(_starts_table([bare], bare.median, (f"left out of this run: {error}",)),))
@@ -111,9 +112,10 @@ async def _measured(folder: Path, python: Path, starts: int, in_a_row: int) -> S
         await warm.close()
         await cold.close()
     bare, cold_times, warm_times, *_ = times
+    load = f"the machine's load was {os.getloadavg()[0]:.1f}, of which 1 is this; it has {os.cpu_count()} processors"
     return Section(
         tables=(
-            _starts_table(times, bare.median, (f"the program is `{_CODE}`; from the wish to run it to its end",)),
+            _starts_table(times, bare.median, (f"the program is `{_CODE}`; from the wish to run it to its end", load)),
             _traces_table(before, after, in_a_row),
         ),
         bars=(
@@ -122,18 +124,6 @@ async def _measured(folder: Path, python: Path, starts: int, in_a_row: int) -> S
             Bar(f"sandbox: left behind by {in_a_row} executions", float(_more(before, after)), at_most=0),
         ),
     )
-
-
-def _python(run: Run) -> Path:
-    """The Python whose libraries programs have."""
-    for python in (os.environ.get(PYTHON), run.peer):
-        if python is not None and _works([str(python), "-c", "import pandas"]):
-            return Path(python)
-    return Path(sys.executable)
-
-
-def _works(command: list[str]) -> bool:
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 async def _libraries(sandbox: LocalSandbox) -> str:
@@ -149,8 +139,12 @@ async def _libraries(sandbox: LocalSandbox) -> str:
 
 
 def _bare(python: Path) -> float:
+    return _took([str(python), "-I", "-c", _CODE])
+
+
+def _took(command: list[str]) -> float:
     started = time.perf_counter()
-    subprocess.run([python, "-I", "-c", _CODE], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return (time.perf_counter() - started) * 1000
 
 
@@ -163,18 +157,14 @@ async def _ran_ms(sandbox: LocalSandbox) -> float:
 
 
 def _engines(starts: int) -> list[_Times]:
-    """The same program in a container, where an engine and the image are there already; nothing is fetched."""
-    found: list[_Times] = []
-    for engine in filter(shutil.which, _ENGINES):
-        command = [engine, "run", "--rm", "--pull=never", "--network=none", _IMAGE, "python", "-I", "-c", _CODE]
-        if _works(command):
-            took: list[float] = []
-            for _ in range(starts):
-                started = time.perf_counter()
-                subprocess.run(command, capture_output=True, check=True)
-                took.append((time.perf_counter() - started) * 1000)
-            found.append(_Times(f"`{engine} run`", tuple(took)))
-    return found
+    """The same program in a container of the engine that is named, if one is; nothing is fetched."""
+    socket = os.environ.get(SOCKET)
+    for engine in filter(shutil.which, _ENGINES if socket else ()):
+        given = ["run", "--rm", "--pull=never", "--network=none", "--entrypoint=/usr/local/bin/python3"]
+        command = [engine, _ENGINES[engine], f"unix://{socket}", *given, DEFAULT_IMAGE, "-I", "-c", _CODE]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return [_Times(f"`{engine} run`", tuple(_took(command) for _ in range(starts)))]
+    return []
 
 
 async def _many(sandbox: LocalSandbox, folder: Path, number: int) -> tuple[_Traces, _Traces]:

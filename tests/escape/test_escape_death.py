@@ -67,7 +67,9 @@ def test_a_supervisor_that_dies_takes_its_programs_along(
     open_and_close(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert not [name for name in groups() if f".{supervisor.pid}." in name]
-    assert list(orphans()) == []
+    # Those of the whole machine, so one of somebody else may be there for a moment.
+    while list(orphans()):
+        time.sleep(0.01)
 
 
 @pytest.mark.usefixtures("supervisor")

@@ -183,6 +183,28 @@ async def test_a_program_that_is_cancelled_has_ended_and_left_nothing(stage: Sta
     await sandbox.close()
 
 
+async def test_closing_while_a_task_starts_tells_whoever_waits_and_leaves_nothing(stage: Stage) -> None:
+    sandbox = stage.sandbox()
+    stage.aws.ecs.never_runs = True
+    program = Program(code="print(1)", execution_id="exec_1")
+
+    async def enter() -> None:
+        async with sandbox.run(program, stage.broker, lambda _stream, _text: None):
+            pytest.fail("it was to be ended")
+
+    entering = asyncio.create_task(enter())
+    await asyncio.to_thread(stage.aws.ecs.ordered.wait)
+    await sandbox.close()
+    [task] = stage.aws.ecs.tasks
+    assert task.status == "STOPPED"
+    assert stage.left() == []
+    assert list(stage.profile.root().iterdir()) == []
+    with pytest.raises(SandboxUnavailableError, match="closed before the program had ended"):
+        await entering
+    with pytest.raises(SandboxUnavailableError, match="the sandbox was closed"):
+        await sandbox.check()
+
+
 async def test_a_task_that_ecs_does_not_start_is_a_program_that_was_killed(stage: Stage) -> None:
     stage.aws.ecs.refuses = "RESOURCE:CPU"
     done = await stage.run("print(1)")

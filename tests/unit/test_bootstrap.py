@@ -2,6 +2,8 @@
 
 import ast
 import asyncio
+import ctypes
+import mmap
 import sys
 from pathlib import Path
 
@@ -53,6 +55,21 @@ found = sorted(path.name for path in OUT_DIR.glob("turn_1/files/*"))
 print(json.dumps([found, OUT_DIR.exists(), f"{OUT_DIR}" == str(Path(OUT_DIR)), OUT_DIR + "/x" == OUTPUT]))
 """.replace("OUTPUT", "os.environ['OUTPUT_DIR'] + '/x'")
     assert await printed(tmp_path, code) == [["a.txt", "b.txt"], True, True, True]
+
+
+async def test_libraries_find_no_sendmsg_and_do_without_it(tmp_path: Path) -> None:
+    """It is refused in sandboxes; asyncio of Python 3.12 and newer would take it for what is too much for a socket."""
+    code = """
+import asyncio, multiprocessing, socket
+ours, theirs = socket.socketpair()
+reader, answering = await asyncio.open_connection(sock=theirs)
+unread, writer = await asyncio.open_connection(sock=ours)
+writer.writelines([bytes(1_000_000)] * 3)
+writer.close()
+came = len(await reader.read())
+print(json.dumps([came, hasattr(ours, "sendmsg"), "forkserver" in multiprocessing.get_all_start_methods()]))
+"""
+    assert await printed(tmp_path, code) == [3_000_000, False, False]
 
 
 async def test_await_stands_at_the_top_level(tmp_path: Path) -> None:
@@ -243,6 +260,29 @@ async def test_libraries_are_preloaded_where_they_are_there(tmp_path: Path) -> N
     async with inside(tmp_path, "--preload", "sqlite3,no_such_library") as here:
         ended = await here.run("import sys\nprint('sqlite3' in sys.modules)")
     assert (ended.out, ended.err) == ("True\n", "")
+
+
+async def test_what_was_preloaded_lies_in_large_pages_where_the_kernel_makes_some(tmp_path: Path) -> None:
+    code = """
+rollup = open("/proc/self/smaps_rollup").read()
+print(int(rollup.partition("AnonHugePages:")[2].split()[0]) > 0)
+"""
+    async with inside(tmp_path, "--preload", "numpy,sqlite3,unittest.mock") as here:
+        ended = await here.run(code)
+    assert (ended.out, ended.err) == (f"{makes_large_pages()}\n", "")
+
+
+def makes_large_pages() -> bool:
+    """Whether the kernel puts memory into large pages that is asked for in small ones."""
+    with mmap.mmap(-1, 2 * bootstrap.LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.write(bytes(2 * bootstrap.LARGE_PAGE))
+        first = ctypes.c_char.from_buffer(memory)
+        at = -(-ctypes.addressof(first) // bootstrap.LARGE_PAGE) * bootstrap.LARGE_PAGE
+        advise = ctypes.CDLL(None).madvise
+        advise.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
+        made = advise(at, bootstrap.LARGE_PAGE, bootstrap.COLLAPSE) == 0
+        del first
+    return made
 
 
 async def test_without_the_token_nothing_runs(tmp_path: Path) -> None:

@@ -161,6 +161,25 @@ for name in ("AS", "NPROC", "NOFILE", "FSIZE", "CORE", "CPU"):
     assert int(values["AS"].split()[0]) in resource_limits(limits).values()
 
 
+def test_bubblewrap_has_fewer_mounts_than_we_where_it_has_its_own(warm: LocalSettings) -> None:
+    def kinds(process: str) -> set[str]:
+        mounts = Path(f"/proc/{process}/mounts").read_text(encoding="utf-8").splitlines()
+        return {line.split(" ")[2] for line in mounts}
+
+    async def of_one_that_waits() -> set[str]:
+        sandbox = LocalSandbox(warm)
+        await sandbox.warm()
+        (pid,) = set(children()) - others
+        found = kinds(pid)
+        await sandbox.close()
+        return found
+
+    others, before = set(children()), kinds("self")
+    seen = run(of_one_that_waits())
+    assert kinds("self") == before >= {"sysfs"}
+    assert ("sysfs" in seen) == (os.geteuid() != 0)
+
+
 def test_one_that_died_while_it_waited_is_not_used(warm: LocalSettings) -> None:
     async def once() -> str:
         sandbox = LocalSandbox(warm)

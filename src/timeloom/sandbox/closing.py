@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.pool import Waiting
 from timeloom.sandbox.uncancelled import uncancelled
 
 T = TypeVar("T")
@@ -52,3 +54,15 @@ class UntilClosed:
             for work in works:
                 work.cancel()
             await uncancelled(asyncio.wait(works))
+
+
+@dataclass(slots=True)
+class Running:
+    """A run, and its cell as soon as it has one."""
+
+    cell: Waiting | None = None
+
+    async def close(self) -> None:
+        """Ends what runs, and removes what is left of it."""
+        if self.cell is not None:
+            await self.cell.close()

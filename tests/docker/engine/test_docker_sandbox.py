@@ -157,6 +157,22 @@ async def test_a_start_that_is_cancelled_leaves_nothing(strategy: Strategy, runs
         assert await containers(runs) == []
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.1, 0.3])
+async def test_closing_while_a_container_starts_tells_whoever_waits_and_leaves_nothing(
+    strategy: Strategy, runs: Path, after_s: float
+) -> None:
+    sandbox = DockerSandbox(profile(runs, strategy))
+    await sandbox.check()
+    task = asyncio.create_task(ran(sandbox, "import time; time.sleep(600)", Limits(wall_s=60)))
+    await asyncio.sleep(after_s)
+    await sandbox.close()
+    assert (await containers(runs), left_in(runs)) == ([], [])
+    with pytest.raises(SandboxUnavailableError, match="closed"):
+        await task
+    with pytest.raises(SandboxUnavailableError, match="closed"):
+        await sandbox.check()
+
+
 async def test_what_a_dead_supervisor_left_ends_and_is_swept(strategy: Strategy, runs: Path) -> None:
     script = DIES.format(folder=str(Path(__file__).parents[1]), runs=str(runs), strategy=strategy)
     died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], check=False)

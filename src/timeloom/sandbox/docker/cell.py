@@ -59,14 +59,15 @@ class ContainerCell:
     _pumping: "asyncio.Task[None] | None" = None
     _opened: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
     _code: int = _NOT_STARTED
+    _closing: "asyncio.Future[None] | None" = None
 
     def tree(self) -> Tree:
         """Its processes."""
         return Tree(self.first)
 
-    def is_over(self) -> bool:
-        """Whether it has ended before it had a program."""
-        return self.ended is None or self.ended.done()
+    def is_waiting(self) -> bool:
+        """Whether it is still there: the engine may have been started again, or somebody may have removed it."""
+        return self.ended is not None and not self.ended.done()
 
     def print_to(self, printed: Printed) -> None:
         """Has what it prints from now on read; what libraries said while they were loaded is nobody's."""
@@ -110,7 +111,12 @@ class ContainerCell:
             self.group.note_out_of_memory()
 
     async def close(self) -> None:
-        """Ends what runs in it, and removes all that it had on this machine."""
+        """Ends what runs in it, and removes all that it had on this machine; who comes second waits for the first."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         # First, for the engine waits for whoever has not read yet what was printed.
         await self._opened.aclose()
         # A container that is removed is killed before.
@@ -193,14 +199,14 @@ async def start_cell(place: Place, plan: Plan, *, preload: bool) -> ContainerCel
         async with asyncio.timeout(plan.profile.start_s):
             await cell.start(plan, place.labels, token, preload=preload)
     except TimeoutError:
-        await cell.close()
+        await uncancelled(cell.close())
         raise SandboxUnavailableError(f"a container did not start within {plan.profile.start_s:g} s") from None
     except EngineError as error:
-        await cell.close()
+        await uncancelled(cell.close())
         said = str(error).replace(str(run.path), "the run folder")
         raise SandboxUnavailableError(f"the container engine refused a container: {said}") from error
     except BaseException:
-        await cell.close()
+        await uncancelled(cell.close())
         raise
     return cell
 

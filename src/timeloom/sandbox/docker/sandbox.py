@@ -5,19 +5,19 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.sandbox import Broker, Limits, Output, Program, Ran, SandboxUnavailableError
+from timeloom.sandbox.closing import Running, UntilClosed
 from timeloom.sandbox.docker.cell import ContainerCell, Place, start_cell
 from timeloom.sandbox.docker.container import Plan, fits
 from timeloom.sandbox.docker.engine import NOT_FOUND, Engine, EngineError, Info
 from timeloom.sandbox.docker.execution import execute
 from timeloom.sandbox.docker.image import PROTOCOL_LABEL
-from timeloom.sandbox.docker.pool import Pool
 from timeloom.sandbox.docker.profile import SANDBOX_ID, DockerProfile, read_caps
 from timeloom.sandbox.docker.sweeping import labels_of, sweep
+from timeloom.sandbox.pool import Pool
 from timeloom.sandbox.protocol import VERSION
 from timeloom.sandbox.run_folder import Owner, RunFolders
 from timeloom.sandbox.uncancelled import uncancelled
@@ -36,8 +36,9 @@ class DockerSandbox:
         self._ids = ids or RandomIds()
         self._opening = asyncio.Lock()
         self._place: Place | None = None
-        self._pool: Pool | None = None
-        self._running: dict[Path, ContainerCell] = {}
+        self._pool: Pool[ContainerCell] | None = None
+        self._open = UntilClosed()
+        self._running: list[Running] = []
 
     @property
     def name(self) -> str:
@@ -57,25 +58,33 @@ class DockerSandbox:
     async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
         """Runs the program to its end when it is entered; what it left is there until it is exited."""
         place = await self._opened()
-        cell = await self._cell(place, program.limits)
-        self._running[cell.run.path] = cell
+        running = Running()
+        self._running.append(running)
         try:
-            yield await execute(cell, program, broker, output, self._profile.grace_s)
+            yield await self._open.do(self._executed(place, running, program, broker, output))
         finally:
-            del self._running[cell.run.path]
-            await uncancelled(cell.close())
+            try:
+                await uncancelled(running.close())
+            finally:
+                # Not before: whoever closes the sandbox waits for it.
+                self._running.remove(running)
 
     async def close(self) -> None:
-        """Ends what runs or waits, and removes what is left of it."""
+        """Ends what runs or waits, and removes what is left of it; who waits for a program is told that it was so."""
+        await self._open.close()
         async with self._opening:
             place, self._place = self._place, None
             pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
-        for cell in list(self._running.values()):
-            await cell.kill()
+        for running in list(self._running):
+            await running.close()
         if place is not None:
             await asyncio.to_thread(place.folders.close)
+
+    async def _executed(self, place: Place, running: Running, program: Program, broker: Broker, output: Output) -> Ran:
+        cell = running.cell = await self._cell(place, program.limits)
+        return await execute(cell, program, broker, output, self._profile.grace_s)
 
     def _plan(self, place: Place, limits: Limits) -> Plan:
         owner = Owner(SANDBOX_ID, SANDBOX_ID) if os.geteuid() == 0 else Owner(os.geteuid(), os.getegid())
@@ -90,8 +99,9 @@ class DockerSandbox:
 
     async def _opened(self) -> Place:
         async with self._opening:
+            self._open.check()
             if self._place is None:
-                self._place = await self._open()
+                self._place = await self._make_place()
                 self._pool = Pool(self._profile.warm, partial(self._waiting, self._place))
                 self._pool.fill()
             return self._place
@@ -99,7 +109,7 @@ class DockerSandbox:
     async def _waiting(self, place: Place) -> ContainerCell:
         return await start_cell(place, self._plan(place, self._profile.warm_limits), preload=True)
 
-    async def _open(self) -> Place:
+    async def _make_place(self) -> Place:
         """All that cells need, after one was made to see that it can be."""
         try:
             _check_engine(await self._engine.info())
@@ -109,13 +119,15 @@ class DockerSandbox:
             is_podman = await self._engine.is_podman()
         except EngineError as error:
             raise SandboxUnavailableError(f"the container engine does not answer as it should: {error}") from error
-        folders = await asyncio.to_thread(RunFolders.open, root, self._ids)
-        place = Place(self._engine, folders, self._ids, labels_of(root, folders.path), is_podman)
+        opening = asyncio.ensure_future(asyncio.to_thread(RunFolders.open, root, self._ids))
         try:
+            folders = await asyncio.shield(opening)
+            place = Place(self._engine, folders, self._ids, labels_of(root, folders.path), is_podman)
             cell = await start_cell(place, self._plan(place, self._profile.warm_limits), preload=False)
             await uncancelled(cell.close())
         except BaseException:
-            folders.close()
+            # Also where whoever waited was cancelled before there was a folder.
+            (await uncancelled(opening)).close()
             raise
         return place
 

@@ -62,8 +62,6 @@ class Execution:
     arn: str = ""
     sent: Sent | None = None
     stopped: bool = False
-    to_stop: str = ""
-    """Why it is to end, once somebody has said so."""
 
     async def ran(self, broker: Broker, output: Output) -> Ran:
         """Runs the program to its end; nothing of it is left in the cloud afterwards.
@@ -95,7 +93,6 @@ class Execution:
 
     async def stop(self, reason: str) -> None:
         """Has the task stopped, and waits until it is."""
-        self.to_stop = reason
         if not self.arn or self.stopped:
             return
         await asyncio.to_thread(self.tasks.stop, self.arn, reason)
@@ -130,8 +127,6 @@ class Execution:
             if state is not None and state.stopped:
                 self.stopped = True
                 return state
-            if self.to_stop:
-                raise _GivenUpError("killed", self.to_stop)
             if missed > MOST_MISSED:
                 raise _GivenUpError("killed", "ECS does not know the task any more")
             deadline.check(runs=state is not None and state.runs)

@@ -10,6 +10,7 @@ from typing import Final
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.sandbox import Broker, Output, Program, Ran, SandboxUnavailableError
+from timeloom.sandbox.closing import UntilClosed
 from timeloom.sandbox.fargate.execution import Execution
 from timeloom.sandbox.fargate.profile import FargateProfile
 from timeloom.sandbox.fargate.sweeping import sweep
@@ -33,7 +34,7 @@ class FargateSandbox:
         self._tasks, self._bucket = Tasks(cloud, profile), Bucket(cloud, profile.bucket)
         self._opening = asyncio.Lock()
         self._folders: RunFolders | None = None
-        self._running: dict[str, Execution] = {}
+        self._open = UntilClosed()
 
     @property
     def name(self) -> str:
@@ -58,26 +59,23 @@ class FargateSandbox:
         run = folders.make(owner)
         attempt = f"{self._ids.bits():016x}"
         named = _NOT_IN_NAMES.sub("_", program.execution_id)[:_MAX_ID_CHARS] or "execution"
+        execution = Execution(
+            profile=self._profile,
+            tasks=self._tasks,
+            bucket=self._bucket,
+            program=program,
+            run=run,
+            base=f"{self._profile.prefix}/{named}/{attempt}/",
+            secret=f"{SECRETS}{named}/{attempt}",
+        )
         try:
-            await asyncio.to_thread(run.put, program.inputs, owner)
-            execution = self._running[attempt] = Execution(
-                profile=self._profile,
-                tasks=self._tasks,
-                bucket=self._bucket,
-                program=program,
-                run=run,
-                base=f"{self._profile.prefix}/{named}/{attempt}/",
-                secret=f"{SECRETS}{named}/{attempt}",
-            )
-            yield await execution.ran(broker, output)
+            yield await self._open.do(_executed(execution, owner, broker, output))
         finally:
-            self._running.pop(attempt, None)
             await uncancelled(asyncio.to_thread(run.remove))
 
     async def close(self) -> None:
-        """Ends what runs, and removes what is left of it on this machine."""
-        for execution in list(self._running.values()):
-            await execution.stop("the sandbox is closed")
+        """Ends what runs, and removes what is left of it; who waits for a program is told that it was so."""
+        await self._open.close()
         async with self._opening:
             folders, self._folders = self._folders, None
         if folders is not None:
@@ -86,7 +84,22 @@ class FargateSandbox:
     async def _opened(self) -> RunFolders:
         """The folders of this supervisor; leftovers are swept before the first execution."""
         async with self._opening:
+            self._open.check()
             if self._folders is None:
-                self._folders = await asyncio.to_thread(RunFolders.open, self._profile.root(), self._ids)
+                self._folders = await self._make_folders()
                 await asyncio.to_thread(sweep, self._tasks, self._bucket, self._profile.prefix, self._clock.epoch_us())
             return self._folders
+
+    async def _make_folders(self) -> RunFolders:
+        opening = asyncio.ensure_future(asyncio.to_thread(RunFolders.open, self._profile.root(), self._ids))
+        try:
+            return await asyncio.shield(opening)
+        except BaseException:
+            # Whoever is cancelled before there is a folder would forget it.
+            (await uncancelled(opening)).close()
+            raise
+
+
+async def _executed(execution: Execution, owner: Owner, broker: Broker, output: Output) -> Ran:
+    await asyncio.to_thread(execution.run.put, execution.program.inputs, owner)
+    return await execution.ran(broker, output)

@@ -58,10 +58,6 @@ class Host:
     gid: int
     tmp_bytes: int
 
-    def parts(self) -> Sequence[Path]:
-        """What is not the system's own, and must be reachable for who starts bubblewrap."""
-        return (*self.interpreter.parts, self.etc, self.fonts)
-
 
 def shared_arguments(host: Host, seen: Seen) -> Iterator[str]:
     """Those that are the same for every program; they come first."""

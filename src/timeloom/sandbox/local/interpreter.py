@@ -18,11 +18,14 @@ SETUP_FILE: Final = "setup"
 START_FILE: Final = "start.pyc"
 
 _ASK: Final = """
-import json, marshal, py_compile, sys
+import __future__, ast, json, marshal, py_compile, sys
 _, start, start_file, bootstrap, setup_file = sys.argv
 py_compile.compile(start, start_file, "start.py", doraise=True)
 with open(bootstrap, "rb") as file:
-    code = compile(file.read(), "bootstrap.py", "exec", dont_inherit=True)
+    tree = ast.parse(file.read())
+# What tells the compiler something would be imported all the same, and be looked for first.
+tree.body = [each for each in tree.body if getattr(each, "module", "") != "__future__"]
+code = compile(tree, "bootstrap.py", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
 seen = (sys.prefix, sys.base_prefix, "/usr")
 with open(setup_file, "wb") as file:
     marshal.dump((sys.prefix, sys.exec_prefix, [place for place in sys.path if place.startswith(seen)], code), file)

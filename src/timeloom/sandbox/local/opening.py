@@ -48,7 +48,8 @@ async def _open_in(folders: RunFolders, bubblewrap: Path, settings: LocalSetting
     await uncancelled(asyncio.to_thread(remove_groups_of_the_dead, groups))
     host = await uncancelled(asyncio.to_thread(_host, folders.path, settings))
     owner = settings.owner()
-    spawner = Spawner(owner, (*host.parts(), folders.path))
+    # The folders first: what lies in them is looked for at every start.
+    spawner = Spawner(owner, (folders.path, *host.interpreter.parts))
     place = Place(
         bubblewrap=bubblewrap,
         host=host,

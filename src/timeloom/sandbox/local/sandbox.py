@@ -8,33 +8,21 @@ from functools import partial
 
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.sandbox import Broker, Limits, Output, Program, Ran
-from timeloom.sandbox.closing import UntilClosed
+from timeloom.sandbox.closing import Running, UntilClosed
 from timeloom.sandbox.local.cell import Cell, Place, start_cell
 from timeloom.sandbox.local.execution import execute
 from timeloom.sandbox.local.fonts import LIBRARY, make_font_list
 from timeloom.sandbox.local.opening import open_place
-from timeloom.sandbox.local.pool import Pool
 from timeloom.sandbox.local.refusals import in_words
 from timeloom.sandbox.local.settings import LocalSettings
+from timeloom.sandbox.pool import Pool
 from timeloom.sandbox.uncancelled import uncancelled
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
     place: Place
-    pool: Pool
-
-
-@dataclass(slots=True)
-class _Running:
-    """A run, and its cell as soon as it has one."""
-
-    cell: Cell | None = None
-
-    async def close(self) -> None:
-        """Ends what runs, and removes what is left of it."""
-        if self.cell is not None:
-            await self.cell.close()
+    pool: Pool[Cell]
 
 
 class LocalSandbox:
@@ -46,7 +34,7 @@ class LocalSandbox:
         self._opening = asyncio.Lock()
         self._state: _Opened | None = None
         self._open = UntilClosed()
-        self._running: list[_Running] = []
+        self._running: list[Running] = []
 
     @property
     def name(self) -> str:
@@ -64,7 +52,7 @@ class LocalSandbox:
     async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
         """Runs the program to its end when it is entered; what it left is there until it is exited."""
         here = await self._opened()
-        running = _Running()
+        running = Running()
         self._running.append(running)
         try:
             yield await self._open.do(self._executed(here, running, program, broker, output))
@@ -89,11 +77,10 @@ class LocalSandbox:
         here.place.spawner.close()
         await here.place.berths.close()
 
-    async def _executed(
-        self, here: _Opened, running: "_Running", program: Program, broker: Broker, output: Output
-    ) -> Ran:
+    async def _executed(self, here: _Opened, running: Running, program: Program, broker: Broker, output: Output) -> Ran:
         with in_words():
-            cell = running.cell = await here.pool.take() or await start_cell(here.place, program.limits, ())
+            cell = await here.pool.take() or await start_cell(here.place, program.limits, ())
+            running.cell = cell
             return await execute(cell, program, broker, output, self._settings.grace_s)
 
     async def _opened(self) -> _Opened:

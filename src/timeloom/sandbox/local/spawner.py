@@ -7,6 +7,7 @@ with it, where they lie at a place that is open.
 """
 
 import asyncio
+import contextlib
 import ctypes
 import errno
 import os
@@ -35,6 +36,13 @@ _CLONE_NEWNS: Final = 0x0002_0000
 _MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 0x8_0000
+_MNT_DETACH: Final = 2
+
+_OF_THE_KERNEL: Final = frozenset(
+    {"bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs"}
+    | {"pstore", "securityfs", "sysfs", "tracefs"}
+)
+"""Kinds of file systems of which neither bubblewrap nor a program needs anything."""
 
 
 class _Numbers(NamedTuple):
@@ -107,17 +115,12 @@ class Spawner:
             order()
 
     async def limit(self, pids: Sequence[int], limits: Mapping[int, int]) -> None:
-        """Sets limits of resources for processes of the user; from this thread, because they are the same user's."""
-
-        def limit() -> None:
-            for pid in pids:
-                for resource_number, value in limits.items():
-                    _, most = resource.prlimit(pid, resource_number)
-                    # Whoever started us may have been given less than that.
-                    least = value if most == resource.RLIM_INFINITY else min(value, most)
-                    resource.prlimit(pid, resource_number, (least, least))
-
-        await self._in_thread(limit)
+        """Sets limits of resources for processes of the user."""
+        try:
+            _limit(pids, limits)
+        except PermissionError:
+            # A root that may not do all that root may; this thread is the same user's as they are.
+            await self._in_thread(lambda: _limit(pids, limits))
 
     def _prepare(self) -> None:
         if self._owner.is_self:
@@ -141,6 +144,7 @@ class Spawner:
             _mount("none", Path("/"), "", _MS_REC | _MS_SLAVE)
             # By descriptor, because the stage may cover what is still to be staged.
             opened += [(os.open(path, os.O_PATH | os.O_CLOEXEC), stage) for path, stage in self._staged.items()]
+            _unmount_kernels()
             _mount("tmpfs", STAGE, "tmpfs", 0, b"mode=755,size=1m")
             for descriptor, stage in opened:
                 if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -165,6 +169,15 @@ def _popen(spawning: Spawning) -> "subprocess.Popen[bytes]":
     )
 
 
+def _limit(pids: Sequence[int], limits: Mapping[int, int]) -> None:
+    for pid in pids:
+        for resource_number, value in limits.items():
+            _, most = resource.prlimit(pid, resource_number)
+            # Whoever started us may have been given less than that.
+            least = value if most == resource.RLIM_INFINITY else min(value, most)
+            resource.prlimit(pid, resource_number, (least, least))
+
+
 def _kill(starting: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
     """Ends what was started for nobody."""
     if not starting.cancelled() and starting.exception() is None:
@@ -186,6 +199,16 @@ def _give_up_rights(owner: Owner) -> None:
     _call("syscall", ctypes.c_long(numbers.setgroups), ctypes.c_long(0), None)
     _call("syscall", ctypes.c_long(numbers.setresgid), *[ctypes.c_long(owner.gid)] * 3)
     _call("syscall", ctypes.c_long(numbers.setresuid), *[ctypes.c_long(owner.uid)] * 3)
+
+
+def _unmount_kernels() -> None:
+    """Takes the kernel's own file systems out of this namespace: for each mount bubblewrap reads the list of all."""
+    for line in Path("/proc/self/task", str(threading.get_native_id()), "mounts").read_text("utf-8").splitlines():
+        _, place, kind, *_ = line.split(" ")
+        if kind in _OF_THE_KERNEL:
+            # One that lies below another went with it; and some may not be taken out.
+            with contextlib.suppress(OSError):
+                _call("umount2", place.encode(), _MNT_DETACH)
 
 
 def _mount(source: str, target: Path, kind: str, flags: int, data: bytes | None = None) -> None:

@@ -24,7 +24,8 @@ def main(setup_file: str, arguments: "list[str]") -> None:
     """Ends the process with the exit code of its program."""
     # Not by pathlib: importing it takes longer than all of this.
     with open(setup_file, "rb") as file:  # noqa: PTH123
-        setup: Setup = marshal.load(file)
+        # Not by `load`, which asks the file for every few bytes.
+        setup: Setup = marshal.loads(file.read())
     sys.prefix, sys.exec_prefix, sys.path[:], code = setup
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D")
