@@ -34,12 +34,13 @@ from timeloom.core.blocks import RoundStarted, TurnStarted, Usage, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.stream.channels import DECISION
+from timeloom.core.stream.live import LiveDelta
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.providers.http.opening import open_transport
 from timeloom.providers.naming import open_model
 from timeloom.providers.settings import ModelSettings
-from timeloom.runtime.ask_model import LiveDelta, ask_model
+from timeloom.runtime.ask_model import ask_model
 from timeloom.runtime.session import Session
 from timeloom.stores.memory import MemoryStore
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
@@ -274,7 +275,7 @@ async def _fetched(port: int) -> float:
     transport = open_transport(f"http://127.0.0.1:{port}/", 60)
     before = time.process_time()
     answer = await transport.post({}, b"")
-    while await answer.read():
+    while await answer.read(60):
         pass
     took = time.process_time() - before
     await answer.close()

@@ -356,3 +356,48 @@ def test_hostile_megabytes_are_read_in_one_pass() -> None:
         scanner.feed('{"a": [')
         scanner.feed(unit * (200_000 // len(unit)))
         assert scanner.end is None
+
+
+def test_a_string_that_goes_on_can_be_passed_by() -> None:
+    scanner = FieldScanner(["a"])
+    assert scanner.current is None
+    assert scanner.feed('{"a": "x') == [FieldDelta("a", "x")]
+    assert scanner.current == "a"
+    scanner.pass_by(len("y\\n"))
+    assert scanner.feed("z") == [FieldDelta("a", "z")]
+    assert scanner.feed("\\u00") == []
+    assert scanner.current is None
+    assert scanner.feed('e9"}') == [FieldDelta("a", "é"), FieldEnd("a")]
+    assert (scanner.current, scanner.end) == (None, len('{"a": "xy\\nz\\u00e9"}'))
+
+
+def test_what_was_passed_by_counts_for_where_a_problem_is() -> None:
+    scanner = FieldScanner(["a"])
+    scanner.feed('{"a": "x')
+    scanner.pass_by(100)
+    scanner.feed("\n")
+    assert scanner.problem
+    assert (scanner.current, scanner.problem.at) == (None, len('{"a": "x') + 100)
+
+
+def test_what_was_passed_by_counts_for_the_length_of_a_decision() -> None:
+    stream = DecisionStream()
+    stream.feed('{"notes": "x')
+    assert stream.current == "notes"
+    stream.pass_by(stream.room - 2)
+    assert stream.feed("abc") == [FieldDelta("notes", "ab")]
+    assert stream.room == 0
+
+
+def test_a_key_does_not_go_on_as_a_value_and_a_string_off_every_path_does() -> None:
+    scanner = FieldScanner(["a"])
+    scanner.feed('{"b')
+    assert scanner.current is None
+    scanner.feed('": "x')
+    assert scanner.current == ""
+
+
+def test_a_string_whose_last_character_is_half_does_not_go_on() -> None:
+    scanner = FieldScanner(["a"])
+    scanner.feed('{"a": "x\ud83d')
+    assert scanner.current is None

@@ -80,7 +80,7 @@ def plays(*pieces: bytes, requests: int = 1) -> Handler:
 
 async def whole(answer: Answer) -> bytes:
     body = bytearray()
-    while piece := await answer.read():
+    while piece := await answer.read(60):
         body += piece
     await answer.close()
     return bytes(body)
@@ -221,7 +221,7 @@ def test_an_answer_that_is_given_up_takes_its_connection_with_it() -> None:
 
         async with served(handle) as place:
             answer = await DirectTransport(f"http://{place}/", 5).post({}, b"")
-            assert await answer.read() == b"ab"
+            assert await answer.read(60) == b"ab"
             await answer.close()
             async with asyncio.timeout(30):
                 return await left
@@ -261,6 +261,30 @@ def test_a_reader_who_takes_his_time_loses_nothing_of_a_cut_body() -> None:
             return await whole(answer)
 
     assert asyncio.run(slowly()) == b"abcd"
+
+
+def test_a_read_that_waits_too_long_fails_and_nothing_is_lost() -> None:
+    async def waited() -> bytes:
+        go_on = asyncio.Event()
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await plays(OK + b"content-length: 4\r\n\r\nab")(reader, writer)
+            await go_on.wait()
+            writer.write(b"cd")
+            await writer.drain()
+
+        async with served(handle) as place:
+            transport = DirectTransport(f"http://{place}/", 5)
+            answer = await transport.post({}, b"")
+            first = await answer.read(60)
+            with pytest.raises(TimeoutError):
+                await answer.read(0.01)
+            go_on.set()
+            body = first + await whole(answer)
+            await transport.close()
+            return body
+
+    assert asyncio.run(waited()) == b"abcd"
 
 
 def test_a_body_that_nobody_reads_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,44 +12,60 @@ def run(check: Coroutine[object, object, None]) -> None:
     asyncio.run(check)
 
 
+def waiting() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
 def test_a_wait_that_takes_too_long_ends() -> None:
     async def check() -> None:
-        patience = Patience()
-        with patience.limited(60):
-            await asyncio.sleep(0)
-        with pytest.raises(TimeoutError), patience.limited(0.01):
-            await asyncio.Event().wait()
-        task = asyncio.current_task()
-        assert task
-        assert not task.cancelling()
+        patience, over, late = Patience(), waiting(), waiting()
+        patience.limit(over, 60)
+        over.set_result(None)
+        patience.limit(late, 0.01)
+        with pytest.raises(TimeoutError):
+            await late
+        assert over.result() is None
 
     run(check())
 
 
-def test_the_time_between_waits_does_not_count() -> None:
+def test_a_timer_that_comes_between_waits_ends_none() -> None:
     async def check() -> None:
-        patience = Patience()
-        for _ in range(3):
-            with patience.limited(0.05):
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.06)
-        for _ in range(4):
-            with patience.limited(0.05):
-                await asyncio.sleep(0.03)
+        patience, over, late = Patience(), waiting(), waiting()
+        patience.limit(over, 0.0)
+        over.set_result(None)
+        await asyncio.sleep(0.01)
+        patience.limit(late, 0.01)
+        with pytest.raises(TimeoutError):
+            await late
+
+    run(check())
+
+
+def test_a_timer_of_an_earlier_wait_leaves_the_next_its_time() -> None:
+    async def check() -> None:
+        patience, first, second = Patience(), waiting(), waiting()
+        patience.limit(first, 0.01)
+        first.set_result(None)
+        patience.limit(second, 60)
+        await asyncio.sleep(0.05)
+        assert not second.done()
 
     run(check())
 
 
 def test_who_is_cancelled_from_outside_is_not_told_of_a_timeout() -> None:
     async def wait() -> None:
-        with Patience().limited(60):
-            await asyncio.Event().wait()
+        wait = waiting()
+        Patience().limit(wait, 0.05)
+        await wait
 
     async def check() -> None:
-        waiting = asyncio.create_task(wait())
+        task = asyncio.create_task(wait())
         await asyncio.sleep(0)
-        waiting.cancel()
+        task.cancel()
+        await asyncio.sleep(0.1)
         with pytest.raises(asyncio.CancelledError):
-            await waiting
+            await task
 
     run(check())

@@ -50,6 +50,32 @@ def test_events_do_not_depend_on_how_the_stream_was_cut(stream: bytes, data: st.
     assert [event for piece in pieces for event in decoder.feed(piece)] == whole(stream)
 
 
+@given(streams)
+def test_events_that_come_one_by_one_are_the_same(stream: bytes) -> None:
+    decoder = SseDecoder()
+    pieces = re.findall(rb".+?(?:\n\n|\Z)", stream, re.DOTALL)
+    assert [event for piece in pieces for event in decoder.feed(piece)] == whole(stream)
+
+
+def test_whole_events_by_themselves_are_read_with_their_names() -> None:
+    decoder = SseDecoder()
+    pieces = [b"data: a\n\n", b"event: e\ndata:{}\n\n", b"data:  b\n\n", b"event: f\n", b"data: c\n\n", b"data\n\n"]
+    assert [(event.name, event.data) for piece in pieces for event in decoder.feed(piece)] == [
+        ("", b"a"),
+        ("e", b"{}"),
+        ("", b" b"),
+        ("f", b"c"),
+        ("", b""),
+    ]
+
+
+def test_a_whole_event_that_is_too_large_is_refused() -> None:
+    decoder = SseDecoder(max_event_bytes=64)
+    decoder.feed(b"data: a\n\n")
+    with pytest.raises(SseError, match="64 bytes"):
+        decoder.feed(b"data: " + b"x" * 65 + b"\n\n")
+
+
 def test_a_byte_order_mark_is_passed_over_once() -> None:
     decoder = SseDecoder()
     assert decoder.feed(b"\xef\xbb") + decoder.feed(b"\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n") == [SseEvent("", b"a")]

@@ -13,7 +13,6 @@ from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest
 from timeloom.providers.failures import Said, failure, presentable, retry_after_s, said_in
 from timeloom.providers.http.answer import Answer, Transport, TransportError
 from timeloom.providers.http.opening import open_transport
-from timeloom.providers.patience import Patience
 from timeloom.providers.prices import Cost
 from timeloom.providers.settings import Timeouts
 from timeloom.providers.sse import SseDecoder, SseError, SseEvent
@@ -82,29 +81,29 @@ class Exchange:
 
     async def reply(self, call: Call, reply: Reply) -> AsyncGenerator[ModelEvent]:
         """The events of a reply, folded from the answer to this call; a `ModelError` carries the usage so far."""
+        stream = _Stream(self._service)
         try:
             answer = await self._ask(call)
             try:
                 await self._accept(answer)
-                stream = _Stream(self._service, answer)
                 # One generator from the socket to the caller: each more between them costs at every piece.
-                while (events := await stream.next()) is not None:
-                    for event in events:
+                while chunk := await answer.read(stream.limit_s):
+                    for event in stream.feed(chunk):
                         for piece in reply.feed(event):
                             yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
                     if reply.done:
-                        await stream.drain()
+                        await _drain(answer)
                         return
                 for piece in reply.end():
                     yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
             finally:
                 await answer.close()
+        except TimeoutError as error:
+            late = ModelError("timeout", f"{self._service.name} sent nothing for {stream.limit_s:g} s")
+            self._bill(late, call, reply)
+            raise late from error
         except ModelError as error:
-            # What was cut was paid for all the same.
-            cost = call.cost(reply.usage)
-            error.usage, error.priced = _with_cost(reply.usage, cost), cost.known or reply.usage == Usage()
-            if self._service.secret:
-                error.args = (str(error).replace(self._service.secret, "…"),)
+            self._bill(error, call, reply)
             raise
 
     async def close(self) -> None:
@@ -145,36 +144,34 @@ class Exchange:
 
     async def _refusal(self, answer: Answer) -> bytes:
         """The beginning of a refusal's body; what cannot be read is left out."""
-        body = bytearray()
+        body, limit_s = bytearray(), self._service.timeouts.between_bytes_s
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._service.timeouts.between_bytes_s):
-                while len(body) < MAX_REFUSAL_BYTES and (chunk := await answer.read()):
+            async with asyncio.timeout(limit_s):
+                while len(body) < MAX_REFUSAL_BYTES and (chunk := await answer.read(limit_s)):
                     body += chunk[: MAX_REFUSAL_BYTES - len(body)]
         return bytes(body)
+
+    def _bill(self, error: ModelError, call: Call, reply: Reply) -> None:
+        """Adds the usage so far, since what was cut was paid for all the same, and takes the key out."""
+        cost = call.cost(reply.usage)
+        error.usage, error.priced = _with_cost(reply.usage, cost), cost.known or reply.usage == Usage()
+        if self._service.secret:
+            error.args = (str(error).replace(self._service.secret, "…"),)
 
 
 class _Stream:
     """The events of an answer as they come, several at a time."""
 
-    def __init__(self, service: Service, answer: Answer) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._answer = answer
         self._decoder = SseDecoder()
-        self._patience = Patience()
-        self._limit_s = service.timeouts.first_byte_s
         self._bytes = 0
+        self.limit_s = service.timeouts.first_byte_s
+        """How long the next bytes are waited for."""
 
-    async def next(self) -> list[SseEvent] | None:
-        """The events that the next bytes complete; None where the stream has ended, however that came about."""
-        try:
-            # Around one read and never around a `yield`: the time that a caller takes is its own.
-            with self._patience.limited(self._limit_s):
-                chunk = await self._answer.read()
-        except TimeoutError as error:
-            raise ModelError("timeout", f"{self._service.name} sent nothing for {self._limit_s:g} s") from error
-        if not chunk:
-            return None
-        self._limit_s = self._service.timeouts.between_bytes_s
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """The events that these bytes complete."""
+        self.limit_s = self._service.timeouts.between_bytes_s
         self._bytes += len(chunk)
         if self._bytes > MAX_REPLY_BYTES:
             raise ModelError("invalid", f"{self._service.name} sent more than {MAX_REPLY_BYTES} bytes in one reply")
@@ -183,12 +180,13 @@ class _Stream:
         except SseError as error:
             raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
 
-    async def drain(self) -> None:
-        """Reads what comes after the last event, so that the connection can be used again."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
-                while await self._answer.read():
-                    pass
+
+async def _drain(answer: Answer) -> None:
+    """Reads what comes after the last event, so that the connection can be used again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            while await answer.read(DRAIN_S):
+                pass
 
 
 WANTED: Final = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}

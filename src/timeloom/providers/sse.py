@@ -1,5 +1,6 @@
 """The decoder of server-sent events: bytes in pieces of any size become events, as the WHATWG standard reads them."""
 
+import re
 from typing import Final
 
 import msgspec
@@ -8,6 +9,9 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 """Larger events are refused: a smaller bound would refuse a long reply in one delta, a larger one fills the memory."""
 
 BOM: Final = b"\xef\xbb\xbf"
+
+_WHOLE: Final = re.compile(rb"(?:event: ?(.*)\n)?data: ?(.*)\n\n")
+"""A whole event as services send most of them."""
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
@@ -32,9 +36,21 @@ class SseDecoder:
         self._held_bytes = 0
         self._first_line = True
         self._after_cr = False
+        self._between = False  # whether nothing is held and the next line is not the first
 
     def feed(self, piece: bytes) -> list[SseEvent]:
         """The events that end in this piece."""
+        # Most pieces are one event and nothing else.
+        if self._between and len(piece) <= self._max_bytes and b"\r" not in piece:
+            whole = _WHOLE.fullmatch(piece)
+            if whole is not None:
+                name, data = whole.groups(b"")
+                return [SseEvent(name.decode("utf-8", "replace"), data)]
+        events = self._feed(piece)
+        self._between = not (self._line or self._data or self._name or self._first_line or self._after_cr)
+        return events
+
+    def _feed(self, piece: bytes) -> list[SseEvent]:
         if self._after_cr and piece:
             piece = piece.removeprefix(b"\n")
             self._after_cr = False

@@ -158,6 +158,17 @@ class ChannelParser:
             self._end("end_of_stream")
         return events + self._taken()
 
+    @property
+    def current(self) -> tuple[str, int] | None:
+        """The declared channel that more text goes on with, and its index; None where something is held back."""
+        if self._channel is None or self._held or self._scalars.half:
+            return None
+        return self._name, self._index
+
+    def pass_by(self, text: str) -> None:
+        """Takes note of text of the current channel that was not fed: no tag begins in it, or it is inside a string."""
+        self._last = text
+
     def _taken(self) -> list[Event]:
         events, self._out = self._out, []
         return events

@@ -103,6 +103,21 @@ class DecisionStream:
         self._opening = None
         return self._scanner.feed(text[brace:])
 
+    @property
+    def current(self) -> str | None:
+        """The field whose string goes on, empty if nobody asked for it; None where there is none to go on with."""
+        return self._scanner.current
+
+    @property
+    def room(self) -> int:
+        """How many more characters can belong to the decision."""
+        return self._left
+
+    def pass_by(self, chars: int) -> None:
+        """Takes note of so many characters of the current string that were not fed."""
+        self._left -= chars
+        self._scanner.pass_by(chars)
+
 
 _OPENINGS: Final = ("", "```", "```json")
 _LONGEST_OPENING: Final = max(map(len, _OPENINGS))

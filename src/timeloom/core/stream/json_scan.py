@@ -91,9 +91,20 @@ class FieldScanner:
         events, self._out = self._out, []
         return events
 
+    @property
+    def current(self) -> str | None:
+        """The path of the string value that goes on, empty off every path; None where there is none to go on with."""
+        if self._over or self._held or self._scalars.half or self._expect != "string":
+            return None
+        return None if isinstance(self._sink, list) else self._sink or ""
+
+    def pass_by(self, chars: int) -> None:
+        """Takes note of so many characters of the current string that were not fed; all of them match `CHARACTERS`."""
+        self._base += chars
+
     def _string(self, text: str, at: int) -> int:
         """Reads on in a string and says where to go on."""
-        end = _after(_CHARACTERS, text, at)
+        end = _after(CHARACTERS, text, at)
         if end > at and self._sink is not None:
             self._pour(self._sink, text[at:end])
         if end == len(text):
@@ -110,7 +121,7 @@ class FieldScanner:
         return len(text)
 
     def _pour(self, sink: str | list[str], raw: str) -> None:
-        text = _decoded(raw)
+        text = decoded(raw)
         if isinstance(sink, str):
             self._out.append(FieldDelta(sink, text))
         else:
@@ -181,14 +192,14 @@ class FieldScanner:
     def _take_keys(self, text: str, at: int, end: int) -> None:
         """Takes in the keys of these members, all at once if none of them stands twice."""
         known = self._stack[-1].keys
-        keys = list(map(_decoded, _MEMBER.findall(text, at, end)))
+        keys = list(map(decoded, _MEMBER.findall(text, at, end)))
         new = set(keys)
         if len(new) == len(keys) and known.isdisjoint(new):
             known |= new
             return
         for member in _MEMBER.finditer(text, at, end):
             if not self._over:
-                self._child(_decoded(member[1]), member.end(1))
+                self._child(decoded(member[1]), member.end(1))
 
     def _end_scalar(self, at: int) -> None:
         scalar = "".join(self._scalar)
@@ -242,21 +253,23 @@ _HEX = "[0-9A-Fa-f]"
 _HIGH = "[Dd][89ABab]"
 # The first half of a surrogate pair is taken only when what follows it can be judged: a pair is never decoded apart.
 # Groups are atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
-_CHARACTERS = re.compile(
-    rf"""(?>(?:[^"\\\x00-\x1f]++"""
+CHARACTERS: Final = re.compile(
+    rf"""(?>(?:[^"\\\x00-\x1f\ud800-\udfff]++"""
     rf"""|\\["\\/bfnrt]"""
     rf"""|\\u(?!{_HIGH}){_HEX}{{4}}"""
     rf"""|\\u{_HIGH}{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}})"""
     r""")+)"""
 )
+"""Whole characters of a string, as they are written."""
+
 _ESCAPE_BEGINNING = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}{_HEX}{{2}}(?:\\(?:u{_HEX}{{0,3}})?)?))?")
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
-_PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{_CHARACTERS.pattern})?")"""
+_PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{CHARACTERS.pattern})?")"""
 _ITEMS = re.compile(rf"(?>(?:{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)+)")
-_MEMBER = re.compile(rf""""((?:{_CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
+_MEMBER = re.compile(rf""""((?:{CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
 _MEMBERS = re.compile(rf"(?>(?:{_MEMBER.pattern})+)")
 
 _decode = json.JSONDecoder(strict=False).raw_decode
@@ -293,7 +306,7 @@ def _tree(paths: Iterable[str]) -> _Node:
     return root
 
 
-def _decoded(raw: str) -> str:
+def decoded(raw: str) -> str:
     """The text of these characters of a string, which end with no half of a surrogate pair."""
     return raw if "\\" not in raw else mended(_decode(f'"{raw}"')[0])
 

@@ -15,8 +15,11 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    read: Callable[[], Awaitable[bytes]]
-    """The next bytes of the body as they came; empty at its end, however that came about."""
+    read: Callable[[float], Awaitable[bytes]]
+    """The next bytes of the body as they came; empty at its end, however that came about.
+
+    Raises `TimeoutError` where none come within so many seconds.
+    """
     close: Callable[[], Awaitable[None]]
     """Lets the connection go: to the next request where all was read, and for good where not."""
 

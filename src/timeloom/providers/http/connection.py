@@ -6,6 +6,7 @@ from typing import Final, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from timeloom.providers.http.answer import TransportError
+from timeloom.providers.patience import Patience
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a status and headers; a service that sends more of them is not waited for."""
@@ -24,6 +25,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
+        self._patience = Patience()
         self._waiter: asyncio.Future[None] | None = None
         self._gone = self._loop.create_future()
         self._pieces: list[bytes] = []
@@ -56,10 +58,12 @@ class Connection(asyncio.Protocol):
         if not self._has_head:
             raise TransportError(self._trouble or "the connection was closed before an answer came")
 
-    async def read(self) -> bytes:
-        """The next bytes of the body; empty at its end, and where the connection broke."""
+    async def read(self, limit_s: float) -> bytes:
+        """The next bytes of the body; empty at its end, and where the connection broke; raises `TimeoutError`."""
         while not self._pieces and self._asking:
-            await self._more()
+            waiter = self._more()
+            self._patience.limit(waiter, limit_s)
+            await waiter
         data = b"".join(self._pieces)
         self._pieces.clear()
         self._held_bytes = 0

@@ -1,5 +1,6 @@
 """The way to a service through a proxy, which httpx2 knows."""
 
+import asyncio
 from collections.abc import Mapping
 
 import httpx2
@@ -25,9 +26,10 @@ class ProxiedTransport:
             raise TransportError(str(error) or type(error).__name__) from error
         chunks = response.aiter_raw()
 
-        async def read() -> bytes:
+        async def read(limit_s: float) -> bytes:
             try:
-                return await anext(chunks, b"")
+                async with asyncio.timeout(limit_s):
+                    return await anext(chunks, b"")
             except httpx2.TransportError:
                 return b""
 
