@@ -10,7 +10,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage test-docker run chat demo crash fuzz check bench lock format docs clean setup
+.PHONY: help page test coverage test-docker run chat demo crash fuzz check bench lock format docs clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,17 +44,21 @@ crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make tes
 fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
 	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/unit/test_hub_fuzz.py $(ARGS)
 
-check: setup ## Run ruff, pyright strict and the import contracts
+check: setup ## Run ruff, pyright strict and the import contracts; where npm is, build the page again
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python scripts/page.py --check
 
 bench: setup ## Run the benchmarks on the traces in DATA, or on invented ones; writes bench/results/
 	$(BIN)/python -m bench $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 lock: setup ## Lock the dependencies again; `make lock ARGS=--upgrade` takes the newest
 	scripts/lock $(ARGS)
+
+page: setup ## Build the page (web/) into the package; needs node
+	$(BIN)/python scripts/page.py
 
 format: setup ## Put the code into its one format and mend what ruff can mend
 	$(BIN)/ruff check --fix

@@ -16,6 +16,7 @@ from bench.folds import measure_folds
 from bench.imports import measure_imports
 from bench.loads import measure_loads
 from bench.local_model import measure_local_model
+from bench.page import measure_page
 from bench.parsers import measure_parsers
 from bench.peers import measure_peers
 from bench.report import Section, as_text, bars_table, make_report
@@ -43,6 +44,7 @@ MEASURES: Final[dict[str, Callable[[Run], Section]]] = {
     "context": measure_context,
     "sandbox": measure_sandbox,
     "server": measure_server,
+    "page": measure_page,
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.loops import HEADER, LoopingModel, look, turns_of
-from timeloom.core.blocks import TurnStarted
+from timeloom.core.blocks import ConversationStarted, TurnStarted
 from timeloom.core.blocks.payloads import put_back, references
 from timeloom.core.ids import ConversationId, make_turn_id
 from timeloom.core.timeline import NO_TURN, Draft, Entry
@@ -21,9 +21,11 @@ ROUNDS_PER_TURN: Final = 13
 _BATCH: Final = 1000
 
 
-async def write_history(store: Store, conversation: ConversationId, blocks: int) -> int:
+async def write_history(
+    store: Store, conversation: ConversationId, blocks: int, header: ConversationStarted = HEADER
+) -> int:
     """Writes whole turns until the conversation has so many blocks, and says how many it has then."""
-    drafts = [Draft(NO_TURN, "2026-01-01T00:00:00Z", HEADER)]
+    drafts = [Draft(NO_TURN, "2026-01-01T00:00:00Z", header)]
     with tempfile.TemporaryDirectory() as folder:
         turn = await _run_turn(Path(folder))
     number = 0

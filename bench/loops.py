@@ -11,8 +11,8 @@ from timeloom.core.blocks import ConversationStarted, Usage
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.stream.channels import DECISION
+from timeloom.core.stream.live import LiveDelta
 from timeloom.ports.model import Finished, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 from timeloom.tools.define import FunctionTool, tool

@@ -9,9 +9,10 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import msgspec
+import uvloop
 
 from bench.serving.plans import First, Firsts, Held, Hold, Idle, Plan, Ready, Report, Stayed, Take, Taken, Where
 from bench.serving.stamping import message
@@ -35,16 +36,16 @@ class Connection(asyncio.Protocol):
         self._request = request
         self._hear = hear
         self._rest = b""
-        self._transport: asyncio.BaseTransport | None = None
+        self._transport: asyncio.WriteTransport | None = None
         self.ended = asyncio.Event()
         self.events: list[str] = []
         self.keeps_events = False
         self.beats = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.write(self._request)
+        # A cast, because transports of uvloop say that they are none.
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
@@ -213,13 +214,13 @@ def main() -> None:
     plan: Plan = msgspec.json.decode(sys.stdin.readline(), type=Plan)
     match plan:
         case Hold():
-            report: Report = asyncio.run(hold(plan))
+            report: Report = uvloop.run(hold(plan))
         case Take():
-            report = asyncio.run(take(plan))
+            report = uvloop.run(take(plan))
         case First():
-            report = asyncio.run(first(plan))
+            report = uvloop.run(first(plan))
         case Idle():
-            report = asyncio.run(idle(plan))
+            report = uvloop.run(idle(plan))
     _say(report)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,9 @@ import msgspec
 from timeloom.config.sandboxes import open_sandbox
 from timeloom.config.settings import Settings
 from timeloom.core.blocks import ConversationStarted
-from timeloom.core.blocks.caching import CacheSettings
+from timeloom.core.blocks.caching import CacheRates, CacheSettings
 from timeloom.core.ids import ConversationId, make_conversation_id
+from timeloom.core.payload import Text
 from timeloom.core.policy.budget import Budgets
 from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
@@ -20,18 +22,19 @@ from timeloom.core.policy.next_step import Limits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.render.cards import CardLimits
 from timeloom.core.render.previews import shown_text
+from timeloom.core.stream.live import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import Model
-from timeloom.ports.store import Store
+from timeloom.ports.store import Store, StoreError
 from timeloom.runtime.act import Workshop
-from timeloom.runtime.ask_model import Asking, LiveDelta
+from timeloom.runtime.ask_model import Asking
 from timeloom.runtime.cache_rates import cache_rates
 from timeloom.runtime.compact import Compactor
 from timeloom.runtime.govern import Governor
 from timeloom.runtime.inbox import Inbox
 from timeloom.runtime.make_room import Room
-from timeloom.runtime.prompting import ConversationPrompter, PromptSettings
+from timeloom.runtime.prompting import ConversationPrompter, PromptSettings, SystemText, system_text
 from timeloom.runtime.prune import Pruner
 from timeloom.runtime.session import HOLDER, Session
 from timeloom.runtime.title import Titling
@@ -144,12 +147,32 @@ def _react_tools(setting: Setting) -> ToolRegistry:
     return ToolRegistry(react_tools(Reading(limits=setting.read), Hiding(setting.cache)))
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What conversations with the same model, setting and tools share, and need not make each for itself."""
+
+    registry: ToolRegistry
+    prompts: PromptSettings
+    system: SystemText
+    rates: Callable[[], CacheRates]
+    systems: dict[str, tuple[str, Text]]
+    """By tenant, how the system text is stored."""
+
+
+def make_shared(model: Model, setting: Setting, registry: ToolRegistry | None = None) -> Shared:
+    """What `make_turns` makes once for all conversations; without a registry, with the react tools alone."""
+    registry = registry or _react_tools(setting)
+    prompts = _prompt_settings(model, setting)
+    system = system_text(registry.specs(), prompts)
+    return Shared(registry, prompts, system, cache(partial(cache_rates, model)), {})
+
+
 def make_turns(
     session: Session,
     model: Model,
     setting: Setting,
     on_delta: Callable[[LiveDelta], None],
-    registry: ToolRegistry | None = None,
+    registry: ToolRegistry | Shared | None = None,
     side: SideModels = NO_MODELS,
 ) -> Turns:
     """What runs the session's turns with that model; without a registry, with the react tools alone.
@@ -157,13 +180,12 @@ def make_turns(
     Without a model for titles the first words of a conversation are its title; without one for summaries, they are
     made of what was said.
     """
-    registry = registry or _react_tools(setting)
-    prompts = _prompt_settings(model, setting)
+    shared = registry if isinstance(registry, Shared) else make_shared(model, setting, registry)
+    registry, prompts = shared.registry, shared.prompts
     inbox = Inbox(session)
     governor = Governor(session=session, policies=setting.policies, budgets=setting.budgets)
     out_dir = setting.workspaces / session.conversation
-    out_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    out_dir.mkdir(mode=0o700, exist_ok=True)
+    _make_folder(out_dir)
     workshop = Workshop(
         session=session,
         registry=registry,
@@ -173,8 +195,15 @@ def make_turns(
         interrupt=inbox.interrupt,
         governor=governor,
     )
-    prompter = ConversationPrompter(session, registry.specs(), prompts, governor, partial(cache_rates, model))
-    asking = Asking(session=session, model=model, prompter=prompter, on_delta=on_delta, governor=governor)
+    prompter = ConversationPrompter(session, shared.system, prompts, governor, shared.rates)
+    asking = Asking(
+        session=session,
+        model=model,
+        prompter=prompter,
+        on_delta=on_delta,
+        governor=governor,
+        systems=shared.systems,
+    )
     compactor = Compactor(
         session=session,
         governor=governor,
@@ -198,6 +227,17 @@ def make_turns(
         titles=Titling(session, side.title, governor=governor),
         limits=setting.limits,
     )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except FileNotFoundError:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError("store_unwritable", f"the conversation's folder cannot be made: {error.strerror}") from error
 
 
 def _prompt_settings(model: Model, setting: Setting) -> PromptSettings:

@@ -73,10 +73,15 @@ def test_keys_are_made_and_known_to_a_server_that_runs(folder: Path) -> None:
         while status(bob.stdout.strip()) == 401:
             pass
         assert status(ann) == 200
-        file.write_text("[[keys]]\n" + file.read_text().rpartition("[[keys]]")[2])
+        known = [json.loads(line) for line in timeloom(folder, "keys", "list", *KEYS, "--json").stdout.splitlines()]
+        assert [one["user"] for one in known] == ['ann "a" é', "bob"]
+        assert timeloom(folder, "keys", "remove", *KEYS, known[0]["id"]).returncode == 0
         while status(ann) == 200:
             pass
         assert status(bob.stdout.strip()) == 200
+        assert "bob" in timeloom(folder, "keys", "list", *KEYS).stdout
+        refused = timeloom(folder, "keys", "remove", *KEYS, known[0]["id"])
+        assert (refused.returncode, "no key has the id" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from timeloom.server.place import Place
 from timeloom.server.rules import Rules
 from timeloom.server.run import Serving, listen
 from timeloom.server.uploads import UploadLimits
+from timeloom.server.watch import Watch
 from timeloom.stores.memory import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
@@ -240,10 +241,12 @@ class Stage:
         )
         async with Hub(self.store, opening, clock, ids, self.settings) as hub:
             metrics.watch(hub)
+            doorkeeper = Doorkeeper(KEYS, *self.registers)
             yield Place(
                 store=self.store,
                 hub=hub,
-                doorkeeper=Doorkeeper(KEYS, *self.registers),
+                doorkeeper=doorkeeper,
+                watch=Watch(doorkeeper, look_s=0.02),
                 audit=AuditTrail(self.folder / "audit"),
                 workspaces=setting.workspaces,
                 clock=clock,

@@ -67,6 +67,7 @@ ALLOWED: Mapping[Who, frozenset[str]] = {
     "member": MEMBERS,
     "admin": frozenset({"admin", "operator"}),
     "owner": frozenset({"ann", "admin", "operator"}),
+    "reader": frozenset({"ann", "approver", "admin", "operator"}),
     "decider": frozenset({"ann", "approver", "admin", "operator"}),
 }
 """Who may; the conversation is ann's, and the empty token is none."""
@@ -96,7 +97,7 @@ def refusal(operation: Operation, token: str) -> int:
         return 401
     if operation.name in INSIDE and token in ALLOWED[operation.who]:
         return 404
-    return 404 if operation.who in ("owner", "decider") else 403
+    return 404 if operation.who in ("owner", "reader", "decider") else 403
 
 
 def filled(template: object, target: Target) -> Json:

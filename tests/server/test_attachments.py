@@ -124,6 +124,9 @@ def test_files_of_what_opens_the_next_turn_are_there(tmp_path: Path, kind: str, 
         ("a.json", b"{}", "application/json", "attachment_type_unavailable"),
         ("a.txt", b"\x89PNG\0", "text/plain", "attachment_type_unavailable"),
         ("a.txt", b"x", "text/plain/../x", "attachment_type_unavailable"),
+        ("a.txt", "Größe".encode("latin-1"), "text/plain", "attachment_type_unavailable"),
+        ("a.txt", "Größe".encode("latin-1"), "text/plain; charset=utf-8", "attachment_type_unavailable"),
+        ("a.txt", b"x", "text/plain; charset=rot13", "attachment_type_unavailable"),
         ("../../etc/passwd", b"x", "text/plain", "path_escapes_root"),
         ("/etc/passwd", b"x", "text/plain", "path_escapes_root"),
         ("a\\\\b.txt", b"x", "text/plain", "path_escapes_root"),
@@ -143,6 +146,22 @@ def test_what_is_no_text_or_has_no_harmless_name_is_refused(
             assert response.json()["code"] == code
             assert response.status_code == (415 if code == "attachment_type_unavailable" else 400)
             assert await stage.store.conversation_ids() == []
+
+    run(check)
+
+
+def test_a_text_in_another_charset_is_read_as_it_was_written(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("Read.")).serve() as served:
+            parts = [
+                file("latin.txt", "Größe: 5 €".encode("cp1252"), 'text/plain; charset="Windows-1252"'),
+                file("wide.txt", "Größe".encode("utf-16")),
+                file("marked.txt", b"\xef\xbb\xbfx", "text/plain; charset=latin1"),
+                field("message", "go"),
+            ]
+            said: Json = (await post(served.ann, CHAT, *parts)).json()
+            attached = of_type(await served.ann.blocks(str(said["conversation_id"])), "user.attachment")
+            assert [one["text"] for one in attached] == ["Größe: 5 €", "Größe", "x"]
 
     run(check)
 

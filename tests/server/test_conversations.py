@@ -248,6 +248,9 @@ def test_what_a_model_was_sent_is_shown_as_it_was(tmp_path: Path) -> None:
             assert "and pears" in "".join(segment["text"] for segment in newest["segments"])
             second = (await served.ann.get(url, turn="1", round=2)).json()
             assert second["call"]["round"] == 2
+            assert second["call"]["ended"] == "end"
+            assert second["call"]["usage"]["output_tokens"] > 0
+            assert second["call"]["cache"]["expected"]["hit"]["blocks"] == 1
             assert "x x x" in "".join(segment["text"] for segment in second["segments"])
             assert "ANNOUNCE" in second["tail"]
             for query in ({"round": 9}, {"turn": "9"}, {"round": 1, "attempt": 7}):

@@ -70,6 +70,26 @@ def test_a_person_has_one_reaction_on_a_turn_and_null_clears_it(tmp_path: Path) 
     run(check)
 
 
+def test_erased_feedback_is_told_and_counted_no_more(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, ANSWERS).serve() as served:
+            conversation, (one, two, three) = await held(served.ann, "one", "two", "three")
+            seqs = [
+                (await react(served.ann, conversation, one, "ok"))["seq"],
+                (await react(served.client("admin"), conversation, three, "ok", origin="machine"))["seq"],
+            ]
+            await react(served.ann, conversation, two, "not_ok")
+            paths = [f"ar:log[{seq}]" for seq in seqs]
+            erased = await served.ann.post(f"{LIST}/{conversation}/erase", {"paths": paths})
+            assert erased.status_code == 200, erased.text
+            page = await judged(served.ann, conversation)
+            assert page.counts == Satisfaction(ok=0, not_ok=1, neutral=0, machine=0, satisfaction=0.0)
+            assert [turn.turn_id for turn in page.turns] == [two]
+            assert (await in_period(served.ann)).total == page.counts
+
+    run(check)
+
+
 def test_what_machines_say_is_added_and_only_an_admin_passes_it_on(tmp_path: Path) -> None:
     async def check() -> None:
         async with Stage(tmp_path, ANSWERS).serve() as served:

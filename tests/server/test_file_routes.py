@@ -243,10 +243,23 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
 def test_what_was_erased_is_not_served(tmp_path: Path) -> None:
     async def check() -> None:
         stage = Stage(tmp_path, answers("x"))
-        await keep(stage.store, *made("files/a.txt", "text/plain", data="my secret"))
+        unsized = [AttachmentMeta(digest=Digest(artifact_path=f"fi:{TURN}.user.attachments/u.txt", mime="text/plain"))]
+        await keep(
+            stage.store,
+            *made("files/a.txt", "text/plain", data="my secret"),
+            *sent("user.attachments/b.txt", "another secret"),
+            *made("files/c.txt", "text/plain", data="not secret", call="c2"),
+            *unsized,
+        )
         async with stage.serve() as served:
-            await served.ann.post(f"{LIST}/{NAME}/erase", {"paths": [f"fi:{TURN}.files/a.txt"]})
+            gone = [f"fi:{TURN}.files/a.txt", f"fi:{TURN}.user.attachments/b.txt"]
+            erased = await served.ann.post(f"{LIST}/{NAME}/erase", {"paths": gone})
+            assert erased.status_code == 200, erased.text
             assert (await got(served.ann, "files/a.txt")).status_code == 404
+            left = [f"fi:{TURN}.files/c.txt", f"fi:{TURN}.user.attachments/u.txt"]
+            assert [one["path"] for one in (await served.ann.get(f"{LIST}/{NAME}/files")).json()["files"]] == left
+            fetched = (await served.ann.post(f"{LIST}/fetch", {"conversation_id": NAME})).json()
+            assert [one["path"] for one in fetched["turns"][0]["files"]] == left
 
     run(check)
 

@@ -107,6 +107,44 @@ def test_a_client_that_sends_everything_again_goes_on_with_its_conversation(tmp_
     run(check)
 
 
+def test_branches_that_are_sent_at_once_are_conversations_of_their_own(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path, answers("One."), always(answers("More.")))
+        async with stage.serve() as served, client(served) as ours:
+            await ours.chat.completions.create(model="timeloom", messages=[user("first")])
+            history = [user("first"), assistant("One.")]
+            branches = [
+                ours.chat.completions.create(model="timeloom", messages=[*history, user(f"branch {number}")])
+                for number in range(4)
+            ]
+            said = await asyncio.gather(*branches)
+            assert len({str((one.model_extra or {})["conversation_id"]) for one in said}) == 4
+            conversations = await listed(served)
+            assert len(conversations) == 4
+            for conversation in conversations:
+                types = [block["type"] for block in await served.ann.blocks(conversation)]
+                assert "user.followup" not in types
+
+    run(check)
+
+
+def test_a_history_goes_on_where_it_could_not_be_gone_on_with(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, always(answers("One."))).serve() as served, client(served) as ours:
+            await ours.chat.completions.create(model="timeloom", messages=[user("first")])
+            (conversation,) = await listed(served)
+            history = [user("first"), assistant("One."), user("second")]
+            async with served.place.hub.released(ConversationId(conversation)):
+                lease = await served.place.store.acquire(ConversationId(conversation), "somebody")
+            with pytest.raises(openai.ConflictError):
+                await ours.chat.completions.create(model="timeloom", messages=history)
+            await served.place.store.release(lease)
+            await ours.chat.completions.create(model="timeloom", messages=history)
+            assert await listed(served) == [conversation]
+
+    run(check)
+
+
 def test_a_history_that_is_not_known_is_quoted_and_forges_nothing(tmp_path: Path) -> None:
     async def check() -> None:
         async with Stage(tmp_path, always(answers("Yes."))).serve() as served, client(served) as ours:
@@ -303,7 +341,7 @@ def test_only_so_many_histories_are_remembered() -> None:
     spots = [Spot(ConversationId(f"c{n}"), TurnId(f"turn_{n}")) for n in range(3)]
     for n, spot in enumerate(spots):
         histories.keep(owner, [Line("user", str(n))], spot)
-    found = [histories.find(owner, [Line("user", str(n))]) for n in range(3)]
+    found = [histories.take(owner, [Line("user", str(n))]) for n in range(3)]
     assert found == [None, *spots[1:]]
-    assert histories.find(owner, []) is None
+    assert histories.take(owner, []) is None
     assert with_history([], "x") == "x"

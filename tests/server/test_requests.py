@@ -13,7 +13,8 @@ from server_stage import CHAT, LIST, Json, Stage, answers, run
 from timeloom.core.codes import CODES
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub_events import ChatBlock, Heartbeat
-from timeloom.server.key_file import read_keys
+from timeloom.server.access import Caller
+from timeloom.server.key_file import add_key, read_keys, remove_keys
 from timeloom.server.logs import JsonLines
 from timeloom.server.problems import STATUSES
 from timeloom.server.sse import frame
@@ -184,3 +185,21 @@ def test_a_conversation_that_is_not_there_has_no_status(tmp_path: Path) -> None:
                 await place.hub.status(ConversationId("conv_1"))
 
     run(check)
+
+
+def test_a_key_is_taken_out_of_its_file_and_the_rest_stays(tmp_path: Path) -> None:
+    file, caller = tmp_path / "keys.toml", Caller(tenant="home", project="*", user="ann")
+    for token in ("a", "b", "c"):
+        add_key(file, token, caller)
+        file.write_text(f"{file.read_text()}\n# after {token}\n")
+    first, second, third = read_keys(file)
+    remove_keys(file, [second])
+    assert read_keys(file) == (first, third)
+    assert [line for line in file.read_text().splitlines() if line.startswith("#")] == ["# after a", "# after c"]
+    # In a form of its own it is written anew.
+    keys = [f'{{sha256 = "{key.sha256}", tenant = "home", project = "*", user = "ann"}}' for key in (first, third)]
+    file.write_text(f"keys = [{', '.join(keys)}]")
+    remove_keys(file, [first])
+    assert read_keys(file) == (third,)
+    remove_keys(file, [third])
+    assert read_keys(file) == ()

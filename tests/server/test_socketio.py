@@ -14,7 +14,9 @@ import aiohttp
 import pytest
 import socketio  # pyright: ignore[reportMissingTypeStubs]
 from server_stage import LIST, Served, Stage, always, answers, calls, numbered, run, slowly
+from websockets.asyncio.client import connect
 
+from timeloom.server.limits import Limits
 from timeloom.server.logs import JsonLines
 
 EVENTS = (
@@ -240,6 +242,30 @@ def test_nobody_connects_without_a_token(tmp_path: Path, auth: object, headers: 
                     pass
 
     run(check)
+
+
+def test_who_is_refused_or_says_nothing_does_not_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stage, socket = Stage(tmp_path), "/socket.io/?EIO=4&transport=websocket"
+    stage.limits = Limits(head_s=1.0)
+
+    async def check() -> None:
+        async with stage.serve() as served:
+            url = f"{served.url.replace('http', 'ws', 1)}{socket}"
+            async with connect(url, proxy=None) as refused, connect(url, proxy=None) as silent:
+                await refused.send('40{"token": "wrong"}')
+                assert "unauthorized" in "".join([str(said) async for said in refused])
+                async for _ in silent:
+                    pass
+            poll = "/socket.io/?EIO=4&transport=polling"
+            mine = f"{poll}&sid={json.loads((await served.http.get(poll)).text[1:])['sid']}"
+            await served.http.post(mine, content=b"40")
+            assert "unauthorized" in (await served.http.get(mine)).text
+            assert (await served.http.get(mine)).status_code == 400
+            assert (await served.http.get(f"{poll}&sid=nobody")).status_code == 400
+
+    with caplog.at_level(logging.WARNING):
+        run(check)
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("headers", [{"authorization": "Bearer ann"}, {"cookie": "timeloom_token=ann"}])

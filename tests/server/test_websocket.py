@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -201,6 +202,24 @@ def test_nobody_opens_what_is_not_theirs(tmp_path: Path, token: str, status: int
             assert said["status"] == status
 
     run(check)
+
+
+def test_who_is_refused_or_leaves_early_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, always(answers("Done. " * 50))).serve() as served:
+            conversation = await begun(served)
+            with pytest.raises(InvalidStatus):
+                async with opened(served, conversation, token="wrong"):
+                    pass
+            for _ in range(3):
+                async with opened(served, conversation) as held:
+                    await held.send('{"event": "chat.message", "data": {"message": "hi"}}')
+                    held.transport.abort()
+            await served.ann.until(conversation, "idle")
+
+    with caplog.at_level(logging.ERROR):
+        run(check)
+    assert caplog.records == []
 
 
 def test_an_admin_opens_a_conversation_of_the_project(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from turn_stage import Stage, Step
 
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.leases import Lease
-from timeloom.runtime.ask_model import LiveDelta
+from timeloom.ports.store import StoreError
 from timeloom.runtime.hub import Hub, HubSettings
 from timeloom.runtime.hub_events import ConvStatus
 from timeloom.runtime.session import Session
@@ -23,9 +24,13 @@ from timeloom.stores.memory import MemoryStore
 class LateStore(MemoryStore):
     """A store whose answers arrive a little after they were true, as those of another thread do."""
 
+    is_full = False
+
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
+        if self.is_full:
+            raise StoreError("store_unwritable", "the disk is full")
         entries = await super().append(conversation, expected_tail, drafts, lease)
         for _ in range(3):
             await asyncio.sleep(0)
@@ -53,7 +58,7 @@ class Hall(Stage):
     ) -> Turns:
         clock, ids = SystemClock(), RandomIds()
         if header:
-            turns = await self.open(await Session.start(self.store, conversation, header, clock, ids))
+            turns = await self.open(await Session.begin(self.store, conversation, header, clock, ids))
         else:
             turns = await self.open(await Session.resume(self.store, conversation, clock, ids))
         self.opened.append(turns)

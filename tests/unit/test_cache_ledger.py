@@ -31,7 +31,7 @@ from timeloom.core.policy.cache_reasons import Change, Reason
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.timeline import Entry
 from timeloom.runtime.cache_ledger import CacheRow
-from timeloom.runtime.prompting import ConversationPrompter, PromptSettings
+from timeloom.runtime.prompting import ConversationPrompter, PromptSettings, system_text
 from timeloom.runtime.replay import ReplayedCall
 from timeloom.runtime.turn import Turns
 from timeloom.stores.memory import MemoryStore
@@ -149,7 +149,7 @@ def picture(n: int) -> Attachment:
 def test_after_many_pictures_of_one_round_the_last_prefix_is_still_found() -> None:
     async def check() -> None:
         session = await open_session(MemoryStore(), None, HEADER)
-        prompter = ConversationPrompter(session, (), PromptSettings(model="m"))
+        prompter = ConversationPrompter(session, system_text((), PromptSettings()), PromptSettings(model="m"))
 
         async def ask(n: int) -> CacheForecast:
             prompt = await prompter.prompt(session, AskModel(n, 1, last=False))

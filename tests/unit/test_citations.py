@@ -14,7 +14,13 @@ from markdown_it import MarkdownIt
 from timeloom.core.codes import CodedError
 from timeloom.core.stream.citation_forms import MAX_TITLE_CHARS, MAX_URL_CHARS, Format
 from timeloom.core.stream.citation_tokens import MAX_SID, MAX_TOKEN_CHARS, MAX_TOKEN_SIDS
-from timeloom.core.stream.citations import MAX_UNKNOWN, CitationRewriter, find_citations, sources_used
+from timeloom.core.stream.citations import (
+    MAX_UNKNOWN,
+    MAX_UNREAD_CHARS,
+    CitationRewriter,
+    find_citations,
+    sources_used,
+)
 
 ROWS = [
     {"sid": 1, "title": "One", "url": "https://one.example/a"},
@@ -324,3 +330,13 @@ def test_what_is_held_back_is_bounded() -> None:
 
 def test_escaped_html_is_what_the_forms_escape() -> None:
     assert html.unescape(Elements(rewritten("&lt;b&gt; [[S:1]]", "html")).text) == "<b> [1]"
+
+
+@pytest.mark.parametrize("words", [1, MAX_UNREAD_CHARS])
+def test_text_without_tokens_passes_at_once_and_still_decides_what_later_tokens_are(words: int) -> None:
+    rewriter = CitationRewriter(ROWS)
+    before = ["```\n", *("word\n" for _ in range(words))]
+    assert [rewriter.feed(piece) for piece in before] == before
+    assert rewriter.feed("[[S:1]]\n```\n") == "[[S:1]]\n```\n"
+    assert rewriter.feed("so [[S:1]] it is") + rewriter.close() == f"so {ONE} it is"
+    assert rewriter.sources_used == (1,)

@@ -14,9 +14,10 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN
 from timeloom.ports.leases import HeldError
-from timeloom.runtime.hub import HubSettings
+from timeloom.ports.store import StoreError
+from timeloom.runtime.hub import HubSettings, Streaming
 from timeloom.runtime.hub_events import ChatBlock, ChatComplete, ChatError, Event
-from timeloom.runtime.hub_seat import Sent
+from timeloom.runtime.hub_seat import Accepted, Sent
 
 
 async def first_error(events: AsyncGenerator[Event]) -> ChatError:
@@ -77,6 +78,7 @@ def test_a_turn_that_breaks_off_is_told_and_can_be_spoken_to_again(tmp_path: Pat
                 await turns.session.close()
                 turns.inbox.interrupt.set()
                 assert (await first_error(events)).code == "lease_lost"
+            assert (await hub.status(name)).state == "interrupted"
             said = await hub.send(name, Sent(kind="cancel", by="ann"))
             assert said.status == "cancelled"
             await idle(hub, stage, name)
@@ -189,3 +191,69 @@ def test_an_unknown_conversation_is_unknown_and_leaves_no_seat(tmp_path: Path) -
             assert hub.conversations == ()
 
     run(check)
+
+
+def test_a_conversation_that_cannot_be_stored_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Hall(tmp_path, answers("One."))
+        async with stage.hub() as hub:
+            stage.store.is_full = True
+            with pytest.raises(StoreError):
+                await hub.begin_heard(HEADER, "go")
+            assert hub.conversations == () and hub.readers == 0
+            stage.store.is_full = False
+            assert await stage.store.conversation_ids() == []
+            name = (await hub.begin(HEADER, "go")).conversation_id
+            await idle(hub, stage, name)
+            assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go"]
+
+    run(check)
+
+
+def test_a_message_that_cannot_be_stored_is_refused_and_sent_again_is_there_once(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Hall(tmp_path, answers("One."), answers("Two."))
+        async with stage.hub() as hub:
+            name = (await hub.begin(HEADER, "go")).conversation_id
+            await idle(hub, stage, name)
+            stage.store.is_full = True
+            for _ in range(2):
+                with pytest.raises(StoreError):
+                    await hub.say(name, "on")
+            stage.store.is_full = False
+            await hub.say(name, "on")
+            await idle(hub, stage, name)
+            assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go", "on"]
+
+    run(check)
+
+
+def test_whoever_speaks_hears_all_that_comes_of_it_and_nothing_from_before(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Hall(tmp_path, answers("One."), answers("Two."))
+        async with stage.hub() as hub:
+            first, opened = await hub.begin_heard(HEADER, "go")
+            assert await seqs(opened) == list(range(1, await tail_of_turn(stage, first) + 1))
+            await idle(hub, stage, first.conversation_id)
+            info = await stage.store.info(first.conversation_id)
+            second, opened = await hub.say_heard(info, "on")
+            assert await seqs(opened) == list(range(info.tail + 1, await tail_of_turn(stage, second) + 1))
+
+    run(check)
+
+
+async def seqs(opened: Streaming) -> list[int]:
+    """The blocks that are told up to the end of the turn."""
+    found: list[int] = []
+    async with opened as (_, events):
+        async for event in events:
+            if isinstance(event, ChatBlock):
+                found.append(event.seq)
+            if isinstance(event, ChatComplete):
+                return found
+    raise AssertionError("the turn did not end")
+
+
+async def tail_of_turn(stage: Hall, accepted: Accepted) -> int:
+    entries = await stage.store.load(accepted.conversation_id, after=accepted.seq)
+    return next(entry.seq for entry in entries if isinstance(entry.block, TurnEnded))

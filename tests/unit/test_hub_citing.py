@@ -9,7 +9,7 @@ from timeloom.core.paths import MAX_PATH_CHARS
 from timeloom.core.sources import NewSource, SourceRow, SourcesPool
 from timeloom.core.stream.citation_forms import Format
 from timeloom.core.stream.citations import CitationRewriter
-from timeloom.runtime.ask_model import LiveDelta
+from timeloom.core.stream.live import LiveDelta
 from timeloom.runtime.hub_citing import Citing
 
 TEXT = "Juist is cheaper [[S:1]], they say [[S:"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turn_stage import HEADER, run
 
 from timeloom.app import open_session
-from timeloom.core.blocks import Titled
+from timeloom.core.blocks import Titled, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.runtime.hub_events import ChatBlock, ChatDelta, ConvStatus, Heartbeat
@@ -184,5 +184,58 @@ def test_a_silent_stream_beats() -> None:
             async with aclosing(stream.events(status, 0.001)) as events:
                 told = [await anext(events) for _ in range(4)]
             assert isinstance(told[-1], Heartbeat)
+
+    run(check)
+
+
+def test_what_comes_without_waiting_is_known_to_come() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            session.listen(channel.entry)
+            mailbox = channel.join(10_000)
+            stream = Stream(store, "t", session.conversation, mailbox, 0)
+            async with aclosing(stream.events(status, 60)) as events:
+                told = [await anext(events) for _ in range(2)]
+                assert stream.has_more
+                told.append(await anext(events))
+                assert isinstance(told[-1], ConvStatus) and not stream.has_more
+                channel.delta(delta("of a block that was told"))
+                assert not stream.has_more
+                channel.tell(Tail(1))
+                assert await mailbox.take(1) and await mailbox.take(1)
+                channel.delta(delta("before"))
+                await session.append([TurnStarted(n=1)], session.new_turn_id())
+                channel.delta(delta("after"))
+                assert stream.has_more
+                names = [type(await anext(events)).__name__]
+                while stream.has_more:
+                    names.append(type(await anext(events)).__name__)
+                assert names == ["ChatDelta", "ChatBlock", "ChatStart", "ChatDelta"]
+                channel.tell(Tail(session.views.tail))
+                assert not stream.has_more
+
+    run(check)
+
+
+def test_who_was_there_before_hears_from_its_own_entry_on() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            session.listen(channel.entry)
+            mailbox = channel.join(10_000)
+            mailbox.open()
+            channel.delta(delta("of the turn before"))
+            await session.append([Titled(text="before")], NO_TURN)
+            await session.append([Titled(text="its own")], NO_TURN)
+            stream = Stream(store, "t", session.conversation, mailbox, 2)
+            stream.join()
+            async with aclosing(stream.events(status, 60)) as events:
+                told = [await anext(events) for _ in range(2)]
+            assert isinstance(told[0], ConvStatus)
+            assert isinstance(told[1], ChatBlock) and told[1].seq == 3
+            mailbox.end(TOO_SLOW)
+            mailbox.forget_before(9)
+            assert await mailbox.take(1) == (TOO_SLOW, 0)
 
     run(check)

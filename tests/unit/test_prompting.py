@@ -33,7 +33,7 @@ from timeloom.core.tokens import estimate
 from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
 from timeloom.runtime.ask_model import Prompt
 from timeloom.runtime.kept_payloads import KeptPayloads
-from timeloom.runtime.prompting import ConversationPrompter, PromptSettings
+from timeloom.runtime.prompting import ConversationPrompter, PromptSettings, system_text
 from timeloom.runtime.session import Session
 from timeloom.stores.memory import MemoryStore
 from timeloom.testing.conversations import conversations
@@ -48,7 +48,7 @@ def picture(data: bytes) -> Attachment:
 
 
 def prompter(session: Session, model: str = "m") -> ConversationPrompter:
-    return ConversationPrompter(session, (), PromptSettings(model=model))
+    return ConversationPrompter(session, system_text((), PromptSettings()), PromptSettings(model=model))
 
 
 def text_of(request: ModelRequest) -> str:

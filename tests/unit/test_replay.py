@@ -23,7 +23,7 @@ from timeloom.core.payload import Data
 from timeloom.core.timeline import Entry
 from timeloom.ports.model import DataSegment, ModelRequest, TextSegment
 from timeloom.ports.store import Store
-from timeloom.runtime.replay import ReplayedCall, rebuild
+from timeloom.runtime.replay import ReplayedCall, explain, rebuild
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Pause, Turns
 from timeloom.stores.memory import MemoryStore
@@ -92,6 +92,7 @@ async def check_sent(store: Store, call: ReplayedCall, request: ModelRequest) ->
     """The rebuilt prompt is what the model was sent, to the byte and to the cache point."""
     prompt = await rebuild(store, call.conversation, call.seq)
     assert (prompt.system, prompt.call.verdict) == (request.system, "same")
+    assert await explain(store, call.conversation, call.seq) == replace(prompt, call=call)
     *segments, tail = request.segments
     assert tail == TextSegment(prompt.tail)
     assert len(segments) == len(prompt.segments)

@@ -29,7 +29,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.paths import RoundTextPath
 from timeloom.core.payload import ref_of
 from timeloom.core.timeline import Entry
-from timeloom.runtime.replay import PAGE, find_calls, rebuild
+from timeloom.runtime.replay import PAGE, explain, find_calls, rebuild
 from timeloom.stores.blob_folder import tenant_folder
 from timeloom.stores.memory import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
@@ -122,6 +122,8 @@ def test_calls_come_with_how_they_ended_and_what_they_used() -> None:
         ]
         assert findings == []
         assert found[0].path == str(PATH)
+        for call in found:
+            assert (await explain(await stored(entries), CONVERSATION, call.seq)).call == call
 
     run(check)
 
@@ -189,6 +191,9 @@ def test_a_damaged_entry_ends_the_walk_after_all_that_stand_before_it(tmp_path: 
             assert (finding.code, finding.seq) == ("entry_damaged", 6)
             assert await find_calls(store, CONVERSATION, PATH) == {1: 3, 2: 5}
             assert (await rebuild(store, CONVERSATION, 5)).call.verdict == "same"
+            assert (await explain(store, CONVERSATION, 5)).call == found[1]
+            with pytest.raises(CodedError, match="damaged"):
+                await explain(store, CONVERSATION, 7)
             with pytest.raises(CodedError, match="damaged"):
                 await find_calls(store, CONVERSATION, RoundTextPath(TURN, "model", 2))
 
@@ -252,6 +257,8 @@ def test_what_is_no_model_call_cannot_be_rebuilt(seq: int) -> None:
     async def check() -> None:
         with pytest.raises(CodedError, match="no model call"):
             await rebuild(await stored(FOUR), CONVERSATION, seq)
+        with pytest.raises(CodedError, match="no model call"):
+            await explain(await stored(FOUR), CONVERSATION, seq)
 
     run(check)
 

@@ -305,3 +305,39 @@ def test_a_session_that_cannot_keep_what_was_noted_lets_go_all_the_same() -> Non
         assert again.views.tail == 1
 
     run(check())
+
+
+def test_a_conversation_that_begins_is_there_with_its_first_append_and_held() -> None:
+    async def check() -> None:
+        store = FullStore()
+        session = await Session.begin(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
+        with pytest.raises(ConversationUnknownError):
+            await store.info(CONVERSATION)
+        heard: list[int] = []
+        session.listen(lambda entry: heard.append(entry.seq))
+        await session.append([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+        assert heard == [1, 2, 3] and session.noted == ()
+        with pytest.raises(HeldError):
+            await store.acquire(CONVERSATION, "another")
+        await session.close()
+        await store.acquire(CONVERSATION, "another")
+
+    run(check())
+
+
+@pytest.mark.parametrize("tries", [True, False])
+def test_a_conversation_whose_first_append_failed_or_never_came_is_not_begun_by_its_end(tries: bool) -> None:
+    async def check() -> None:
+        store = FullStore()
+        session = await Session.begin(store, CONVERSATION, HEADER, FixedClock(), CountingIds())
+        if tries:
+            store.is_full = True
+            with pytest.raises(StoreError):
+                await session.append([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+            store.is_full = False
+            with pytest.raises(LeaseLostError):
+                await session.append([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+        await session.close()
+        assert await store.conversation_ids() == []
+
+    run(check())

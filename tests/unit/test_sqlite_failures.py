@@ -2,7 +2,10 @@
 
 import asyncio
 import errno
+import math
+import threading
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -178,6 +181,8 @@ def test_an_error_nobody_foresaw_ends_the_writer_and_everybody_is_told(
         raise ZeroDivisionError
 
     async def attempt() -> None:
+        # Nobody is ever alone, so that it is the writer's thread that meets it.
+        monkeypatch.setattr(writer, "LONE_S", math.inf)
         async with await SqliteStore.open(tmp_path) as opened:
             await opened.append(CONVERSATION, 0, [header()])
             with monkeypatch.context() as patch:
@@ -187,6 +192,34 @@ def test_an_error_nobody_foresaw_ends_the_writer_and_everybody_is_told(
             assert len(await opened.load(CONVERSATION)) == 1
         async with await SqliteStore.open(tmp_path) as opened:
             await opened.append(CONVERSATION, 1, [thought("x")])
+
+    asyncio.run(attempt())
+
+
+def test_an_error_nobody_foresaw_where_one_is_alone_leaves_the_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = changes.append
+
+    def broken(*given: Any) -> changes.Whereabouts:
+        if threading.current_thread() is threading.main_thread():
+            raise ZeroDivisionError
+        return append(*given)
+
+    async def attempt() -> None:
+        monkeypatch.setattr(writer, "LONE_S", -1.0)
+        monkeypatch.setattr(writer, "QUICK_S", 60.0)
+        async with await SqliteStore.open(tmp_path) as opened:
+            await opened.append(CONVERSATION, 0, [header()])
+            tail = 1
+            with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+                patch.setattr(changes, "append", broken)
+                while True:
+                    # The writer's thread takes it as long as that is not done with the one before.
+                    await opened.append(CONVERSATION, tail, [thought("x")])
+                    tail += 1
+            await opened.append(CONVERSATION, tail, [thought("x")])
+            assert len(await opened.load(CONVERSATION)) == tail + 1
 
     asyncio.run(attempt())
 

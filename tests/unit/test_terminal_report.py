@@ -30,9 +30,9 @@ from timeloom.core.ids import CallId, MessageId, PlanId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
 from timeloom.core.sources import NewSource, SourcesPool
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
-from timeloom.runtime.ask_model import LiveDelta
 
 TURN = TurnId("turn_1")
 CALL = CallId("0123456789ab")

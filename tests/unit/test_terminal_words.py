@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from react_stage import T1, Stage, memory_stage
 
 from timeloom.cli.gist import gist
-from timeloom.cli.terminal.attach import MAX_TEXT_BYTES, AttachError, attachment_blocks, read_file
+from timeloom.cli.terminal.attach import MAX_TEXT_BYTES, AttachError, read_file
 from timeloom.cli.terminal.commands import completed
 from timeloom.cli.terminal.figures import cost_line, duration, money, size
 from timeloom.cli.terminal.questions import Decision, Question, read_decision
@@ -22,12 +22,13 @@ from timeloom.cli.terminal.wording import (
 )
 from timeloom.core.blocks import Attachment, AttachmentMeta, Digest, ResultDigest, ResultStatus, ToolError, TurnEnded
 from timeloom.core.ids import CallId, PlanId
-from timeloom.core.paths import PathError
+from timeloom.core.paths import AttachmentPath, PathError
 from timeloom.core.payload import BlobRef
 from timeloom.core.plans.snapshot import PlanSnapshot, StepStatus
 from timeloom.core.policy.next_step import INTERRUPTED
 from timeloom.core.view.progress import MODEL
 from timeloom.core.view.spend import Spend
+from timeloom.runtime.attached import attachment_blocks
 from timeloom.testing.samples import SAMPLE_BLOCKS
 from timeloom.tools.react.toolset import react_tools
 
@@ -159,25 +160,28 @@ def test_every_block_has_a_gist_of_one_line() -> None:
 
 
 class TestAttaching:
-    def test_a_text_file_is_read_under_a_name_of_its_own(self, tmp_path: Path) -> None:
+    def test_text_files_are_read_and_attached_under_names_of_their_own(self, tmp_path: Path) -> None:
         (tmp_path / "a b.md").write_text("# Hello\n")
-        assert read_file(f"'{tmp_path}/a b.md'").name == "a b.md"
-        again = read_file(f"{tmp_path}/a b.md", ["a b.md", "a b-2.md"])
-        assert (again.name, again.mime, again.text, again.size_bytes) == ("a b-3.md", "text/markdown", "# Hello\n", 8)
+        file = read_file(f"'{tmp_path}/a b.md'")
+        assert (file.name, file.mime, file.text) == ("a b.md", "text/markdown", "# Hello\n")
+        blocks = attachment_blocks([file] * 3, lambda name: AttachmentPath(T1, name))
+        names = [one.artifact_path.rpartition("/")[2] for one in blocks if isinstance(one, Attachment)]
+        assert names == ["a b.md", "a b-2.md", "a b-3.md"]
 
     def test_a_file_without_a_known_ending_is_plain_text_if_it_is_text(self, tmp_path: Path) -> None:
         (tmp_path / "LICENSE").write_text("Free.")
         assert read_file(str(tmp_path / "LICENSE")).mime == "text/plain"
-        assert read_file(str(tmp_path / "LICENSE"), ["LICENSE"]).name == "LICENSE-2"
 
     def test_what_cannot_be_attached_is_refused_in_plain_words(self, tmp_path: Path) -> None:
         (tmp_path / "photo.png").write_bytes(b"\x89PNG\0")
+        (tmp_path / "latin.txt").write_bytes("Größe".encode("latin-1"))
         (tmp_path / "odd").write_bytes(b"\x7fELF\0")
         with (tmp_path / "huge.txt").open("wb") as file:
             file.truncate(MAX_TEXT_BYTES + 1)
         for name, said in (
             ("photo.png", "is no text"),
             ("odd", "is no text"),
+            ("latin.txt", "is no text in UTF-8"),
             ("huge.txt", "at most 10.0 MB"),
             ("missing.txt", "cannot be read: No such file"),
             (".", "is no file"),
@@ -194,7 +198,7 @@ class TestAttaching:
     async def test_what_was_attached_can_be_read_by_the_agent(self, tmp_path: Path) -> None:
         (tmp_path / "fares.csv").write_text("ferry,price\nFrisia,74\n")
         stage = await memory_stage(tmp_path / "out")
-        blocks = attachment_blocks([read_file(str(tmp_path / "fares.csv"))], T1)
+        blocks = attachment_blocks([read_file(str(tmp_path / "fares.csv"))], lambda name: AttachmentPath(T1, name))
         meta, content = blocks
         assert isinstance(meta, AttachmentMeta)
         assert isinstance(content, Attachment)

@@ -1,7 +1,6 @@
 """What stands of the feedback on a conversation's turns."""
 
 from timeloom.core.blocks import ExternalEvent, Feedback, TurnStarted, UserPrompt
-from timeloom.core.blocks.block import ERASED
 from timeloom.core.blocks.erasing import erased
 from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.render.announce import Round, announce
@@ -80,11 +79,13 @@ def test_no_more_than_the_newest_four_are_announced() -> None:
     assert lines == [f"  turn_{n}: ok" for n in range(5, 9)]
 
 
-def test_erased_feedback_keeps_its_reaction_and_no_word() -> None:
-    block = erased(person("not_ok", "my secret"))
-    assert isinstance(block, Feedback)
-    (only,) = given((ONE, block)).feedback.turns[ONE]
-    assert (only.reaction, only.hint) == ("not_ok", ERASED)
+def test_erased_feedback_stands_and_counts_no_more() -> None:
+    mine, theirs = erased(person("not_ok", "my secret")), erased(machine(0.5, "a secret"))
+    assert isinstance(mine, Feedback) and isinstance(theirs, Feedback)
+    views = given((ONE, person("ok")), (ONE, mine), (TWO, theirs))
+    assert ONE not in views.feedback.turns
+    assert count(one for said in views.feedback.turns.values() for one in said) == FeedbackCounts()
+    assert "[FEEDBACK]" not in announce(ROUND, views)
 
 
 def test_feedback_on_an_earlier_turn_hides_nothing_that_reached_the_running_one() -> None:

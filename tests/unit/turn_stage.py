@@ -8,9 +8,9 @@ from pathlib import Path
 from timeloom.app import Setting, SideModels, make_turns, open_session
 from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.policy.next_step import Limits
+from timeloom.core.stream.live import LiveDelta
 from timeloom.ports.model import Model
 from timeloom.ports.tool import Outcome, Tool, ToolContext
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 from timeloom.stores.memory import MemoryStore

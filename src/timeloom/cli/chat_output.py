@@ -24,8 +24,8 @@ from timeloom.core.blocks import (
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.plans.marks import marker
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Entry
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.make_room import Compaction
 from timeloom.runtime.turn import Pause
 from timeloom.wire.block_json import encode_block

@@ -18,6 +18,7 @@ from timeloom.config.table import ways_to_say
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
@@ -26,7 +27,6 @@ from timeloom.ports.model import Model
 from timeloom.ports.reader import ConversationInfo, ConversationQuery
 from timeloom.ports.store import Store
 from timeloom.providers.naming import ModelNameError, default_model_name, open_model
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.fork import Forked, fork
 from timeloom.runtime.make_room import Compaction
 from timeloom.runtime.turn import Turns

@@ -1,5 +1,8 @@
 """`timeloom serve`: conversations over HTTP."""
 
+import asyncio
+from functools import partial
+
 import click
 
 from timeloom.cli.options import OPTION_KEYS, SERVER_KEYS, with_settings
@@ -8,9 +11,18 @@ from timeloom.cli.shared import command_body
 from timeloom.config.resolve import Loaded
 
 
+def _quick_loop() -> asyncio.AbstractEventLoop:
+    """An event loop in C where there is one; it is not there for Windows."""
+    try:
+        import uvloop  # noqa: PLC0415 - only what serves needs it
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 @click.command()
 @with_settings(*OPTION_KEYS, *SERVER_KEYS)
-@command_body
+@partial(command_body, new_loop=_quick_loop)
 async def serve(loaded: Loaded) -> int:
     """Serve conversations over HTTP.
 

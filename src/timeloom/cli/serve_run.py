@@ -1,5 +1,6 @@
 """The run of `timeloom serve`: a data folder served until the command is told to end."""
 
+import gc
 import getpass
 import socket
 from collections.abc import AsyncGenerator, Callable
@@ -7,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Final, assert_never
+from urllib.parse import quote
 
 import click
 
@@ -32,10 +34,16 @@ from timeloom.server.place import Place
 from timeloom.server.rules import Rules, is_loopback
 from timeloom.server.run import Serving, listen
 from timeloom.server.uploads import UploadLimits
+from timeloom.server.watch import Watch
 from timeloom.stores.sqlite import SqliteStore
 
 LEAST_TOKEN_CHARS: Final = 16
 """Shortest token that somebody may choose; a shorter one could be found by trying."""
+
+
+GARBAGE: Final = (10_000, 20, 20)
+"""After how many new objects, and how often among them, Python looks for garbage among the new, the older and all.
+Less stops all streams more often, for 100 ms where hundreds are open; more keeps closed conversations for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +68,22 @@ async def run_server(settings: Settings) -> int:
         place = await stack.enter_async_context(_open_place(settings, entrance.doorkeeper))
         serving = Serving(place, proxies=server.proxies)
         serving.leave_at_signals()
+        _set_up_memory()
         place.hub.recover()
         click.echo(f"serving on {_address(listener)}")
         if entrance.token:
             click.echo(f"token: {entrance.token}")
+        entry = f"?token={quote(entrance.token)}" if entrance.token else ""
+        click.echo(f"page: {_address(listener)}/{entry}")
         await serving.serve(listener)
     return 0
+
+
+def _set_up_memory() -> None:
+    """What is there by now stays, and is not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
 
 
 async def _entrance(server: ServerSettings, stack: AsyncExitStack) -> _Entrance:
@@ -141,12 +159,14 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
                 observer=metrics,
                 listening=listening,
             )
+            opening.prepare()
             async with Hub(store, opening, clock, ids, hub_settings) as hub:
                 metrics.watch(hub)
                 yield Place(
                     store=store,
                     hub=hub,
                     doorkeeper=doorkeeper,
+                    watch=Watch(doorkeeper),
                     audit=AuditTrail(settings.data_dir / "audit"),
                     workspaces=setting.workspaces,
                     clock=clock,

@@ -1,5 +1,6 @@
 """What commands have in common: a store in the data folder, and errors that say what to do."""
 
+import asyncio
 import functools
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -22,7 +23,9 @@ __all__ = ["chosen_conversations", "command_body", "complain", "data_dir_option"
 P = ParamSpec("P")
 
 
-def command_body(run: Callable[P, Awaitable[int]]) -> Callable[P, None]:
+def command_body(
+    run: Callable[P, Awaitable[int]], *, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> Callable[P, None]:
     """A click callback that runs the coroutine and exits with what it returns; coded errors become a sentence."""
 
     @functools.wraps(run)
@@ -31,7 +34,7 @@ def command_body(run: Callable[P, Awaitable[int]]) -> Callable[P, None]:
             return await run(*args, **kwargs)
 
         try:
-            sys.exit(run_until_signalled(body()))
+            sys.exit(run_until_signalled(body(), new_loop))
         except CodedError as error:
             complain(error)
             sys.exit(1)

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -15,13 +15,16 @@ _ended_by: Final[list[signal.Signals]] = []
 """The signal that this process ends by, which it does once."""
 
 
-def run_until_signalled(body: "Coroutine[Any, Any, int]") -> int:
+def run_until_signalled(
+    body: "Coroutine[Any, Any, int]", new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> int:
     """The exit code of a command: its own, or 128 and the signal that ended it.
 
     The same signal a second time ends the process at once.
     """
     try:
-        code = asyncio.run(_cancelled_by_signals(body))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            code = runner.run(_cancelled_by_signals(body))
     except (asyncio.CancelledError, OSError):
         # An error too, because a terminal that has hung up can no longer be written to.
         if not _ended_by:

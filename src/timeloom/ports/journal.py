@@ -38,6 +38,12 @@ class Journal(Protocol):
         """The drafts as they are now stored, after the entry `expected_tail` (0: a new conversation)."""
         ...
 
+    async def begin(
+        self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
+    ) -> tuple[tuple[Entry, ...], Lease]:
+        """A new conversation and the lease on it, both durable together; raises `ConflictError` where it is there."""
+        ...
+
     async def delete(self, conversation: ConversationId) -> None:
         """Removes the conversation, its snapshots, and the payloads that no other conversation of its tenant uses.
 

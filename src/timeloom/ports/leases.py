@@ -60,3 +60,7 @@ class Leases(Protocol):
     async def release(self, lease: Lease) -> None:
         """Ends the lease; one that is over already stays as it is."""
         ...
+
+    async def is_held(self, conversation: ConversationId) -> bool:
+        """Whether somebody holds the conversation now; raises `ConversationUnknownError`."""
+        ...

@@ -18,40 +18,23 @@ from timeloom.core.blocks import (
     Thinking,
 )
 from timeloom.core.blocks.caching import CacheForecast
-from timeloom.core.paths import MAX_PATH_CHARS
 from timeloom.core.payload import Text
 from timeloom.core.policy.gates import ModelStep, Ruling
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.policy.reading import Reply, read_reply
 from timeloom.core.render.prompt import RENDERING
-from timeloom.core.stream.channels import DECISION, ChannelParser, Delta
-from timeloom.core.stream.decision import DecisionStream
-from timeloom.core.stream.json_scan import FieldDelta
+from timeloom.core.stream.live import LiveDelta, LiveReply
+from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import MODEL
+from timeloom.ports.blobs import BlobError
 from timeloom.ports.model import Finished, Model, ModelError, ModelRequest
 from timeloom.runtime.costs import is_priced, model_cost, model_key, model_most, with_guess
 from timeloom.runtime.govern import Admission, Governor
 from timeloom.runtime.hear_reply import hear_reply, outcome_of, unless
 from timeloom.runtime.session import Session
 
-SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool_call.params.content": "canvas"}
-"""The fields of a decision that clients see while they are written, and the channel they see them on."""
-
-FILE_FIELD: Final = "tool_call.params.path"
-"""The field of a decision that says which file is written."""
-
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before a request is sent again, where the provider does not say."""
-
-
-class LiveDelta(msgspec.Struct, frozen=True, gc=False):
-    """Text on its way: provisional until the round's blocks are stored."""
-
-    channel: str
-    index: int
-    text: str
-    file: str = ""
-    """Of a file that is being written, its path, where that was said before."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -89,9 +72,9 @@ class Asking:
     backoff: tuple[float, ...] = BACKOFF_S
     retry_after_s: float | None = None
     """How long the provider asked to wait before the next request."""
+    systems: dict[str, tuple[str, Text]] = field(default_factory=dict[str, tuple[str, Text]])
+    """By tenant, the system text of the last call, and how it is stored; conversations may share it."""
     _read: tuple[int, Reply] = field(default=(0, Reply()))
-    _system: tuple[str, Text] = field(default=("", ""))
-    """The system text of the last call, and how it is stored."""
 
     async def reply(self) -> Reply | None:
         """The reply of the running round, read once; after a restart from the timeline."""
@@ -110,12 +93,13 @@ class Asking:
 
     def stored_system(self, text: str) -> Text:
         """The system text as the last call has stored it, if it is the same: a reference is not stored again."""
-        return self._system[1] if self._system[0] == text else text
+        known, stored = self.systems.get(self.session.caller.tenant, ("", ""))
+        return stored if known == text else text
 
     def note_system(self, text: str, call: AnyBlock) -> None:
         """Remembers how the call that was appended has the text."""
         if isinstance(call, ModelCalled):
-            self._system = (text, call.system)
+            self.systems[self.session.caller.tenant] = (text, call.system)
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait before the next request, after so many failures in a row."""
@@ -179,11 +163,23 @@ async def _asked(
             cache=prompt.cache,
         )
         # Where something was said in between, the prompt lacks it: one that has it is made.
-        if stored := await session.append([call], progress.turn_id, after=prompt.seq):
+        if stored := await _called(asking, call, prompt):
             asking.note_system(prompt.system, stored[-1].block)
             return prompt, call, admission
         await asking.governor.release(admission)
     return None
+
+
+async def _called(asking: Asking, call: ModelCalled, prompt: Prompt) -> tuple[Entry, ...]:
+    session = asking.session
+    turn = session.views.progress.turn_id
+    try:
+        return await session.append([call], turn, after=prompt.seq)
+    except BlobError:
+        if call.system == prompt.system:
+            raise
+        # Another conversation had stored it, and is gone.
+        return await session.append([replace(call, system=prompt.system)], turn, after=prompt.seq)
 
 
 async def _admission(asking: Asking, step: AskModel, prompt: Prompt, interrupt: asyncio.Event) -> Admission | None:
@@ -217,9 +213,7 @@ class _Heard:
 
     def __init__(self, on_delta: Callable[[LiveDelta], None]) -> None:
         self._on_delta = on_delta
-        self._parser = ChannelParser()
-        self._decisions: dict[int, DecisionStream] = {}
-        self._files: dict[int, str] = {}
+        self._live = LiveReply()
         self._pieces: list[str] = []
         self.thinking: list[str] = []
 
@@ -229,35 +223,12 @@ class _Heard:
 
     def take(self, text: str) -> None:
         self._pieces.append(text)
-        for event in self._parser.feed(text):
-            if isinstance(event, Delta):
-                self._show(event)
+        for delta in self._live.feed(text):
+            self._on_delta(delta)
 
     def think(self, text: str) -> None:
         self.thinking.append(text)
         self._on_delta(LiveDelta("thinking", 0, text))
-
-    def _show(self, delta: Delta) -> None:
-        if delta.channel == DECISION:
-            stream = self._decisions.get(delta.index)
-            if stream is None:
-                stream = self._decisions[delta.index] = DecisionStream((*SHOWN_FIELDS, FILE_FIELD))
-            for event in stream.feed(delta.text):
-                if isinstance(event, FieldDelta):
-                    self._show_field(delta.index, event)
-        elif delta.channel in ("thinking", "code"):
-            self._on_delta(LiveDelta(delta.channel, delta.index, delta.text))
-
-    def _show_field(self, index: int, field: FieldDelta) -> None:
-        if field.path == FILE_FIELD:
-            known = self._files.get(index, "")
-            # A longer one is no path, and would be copied at each of its pieces.
-            if len(known) <= MAX_PATH_CHARS:
-                self._files[index] = known + field.text
-        else:
-            channel = SHOWN_FIELDS[field.path]
-            file = self._files.get(index, "") if channel == "canvas" else ""
-            self._on_delta(LiveDelta(channel, index, field.text, file))
 
 
 def _answer(outcome: ModelAnswered, reply: Reply, thought: str) -> list[AnyBlock]:

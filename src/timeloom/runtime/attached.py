@@ -24,7 +24,15 @@ AttachmentBlock = AttachmentMeta | Attachment | SourcesAdded
 
 
 def attach(files: Sequence[TextFile], path: Callable[[str], FileForm], pool: SourcesPool) -> list[AttachmentBlock]:
-    """The blocks that bring the files into a turn, each at the path of its name; no two have the same."""
+    """The blocks that bring the files into a turn and its sources."""
+    blocks = attachment_blocks(files, path)
+    return [*blocks, *attached_sources(blocks, pool)]
+
+
+def attachment_blocks(
+    files: Sequence[TextFile], path: Callable[[str], FileForm]
+) -> tuple[AttachmentMeta | Attachment, ...]:
+    """What each file is, and its text, at the path of its name; no two have the same."""
     blocks: list[AttachmentMeta | Attachment] = []
     taken: set[str] = set()
     for file in files:
@@ -37,7 +45,7 @@ def attach(files: Sequence[TextFile], path: Callable[[str], FileForm], pool: Sou
         )
         blocks.append(AttachmentMeta(digest=digest, summary=_summary(file.text)))
         blocks.append(Attachment(artifact_path=str(form), mime=file.mime, text=file.text))
-    return [*blocks, *attached_sources(blocks, pool)]
+    return tuple(blocks)
 
 
 def attached_sources(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:

@@ -102,24 +102,31 @@ def file_card(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int
     )
 
 
-def listed_files(info: ConversationInfo, views: Views, after: int, limit: int) -> tuple[list[FileCard], int | None]:
+async def listed_files(
+    store: Store, info: ConversationInfo, views: Views, after: int, limit: int
+) -> tuple[list[FileCard], int | None]:
     """The files that can be had, in the order they were made; with the place after which the next page begins."""
     every, found = list(views.artifacts.artifacts.items()), list[FileCard]()
     for place, (text, artifact) in enumerate(every[after:], after):
         if len(found) == limit:
             return found, place
-        if card := listed_file(info, views, text, artifact):
+        if card := await listed_file(store, info, views, text, artifact):
             found.append(card)
     return found, None
 
 
-def listed_file(info: ConversationInfo, views: Views, text: str, artifact: Artifact) -> FileCard | None:
+async def listed_file(
+    store: Store, info: ConversationInfo, views: Views, text: str, artifact: Artifact
+) -> FileCard | None:
     """The file that the artifact at that path is, if it can be had."""
     digest = artifact.digest
     if not digest or digest.error or not text.startswith("fi:"):
         return None
     path = file_path(text)
     if not made_versions(path, views.artifacts) or not is_served(path, digest):
+        return None
+    # What was erased has lost its size, so most files need no look at their entries.
+    if digest.size_bytes is None and await _StoredTimeline(store, info, views).is_erased(artifact.latest):
         return None
     return file_card(path, info, digest.mime, digest.size_bytes or 0)
 

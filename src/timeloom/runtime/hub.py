@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from timeloom.core.blocks import AnyBlock, ConversationStarted
 from timeloom.core.codes import CodedError
@@ -20,8 +21,8 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.runtime.attached import TextFile
 from timeloom.runtime.hub_events import ChatError, ConvStatus, Event, status_of
-from timeloom.runtime.hub_seat import GONE, Accepted, Opening, Seat, Sent, Work
-from timeloom.runtime.hub_stream import Stream
+from timeloom.runtime.hub_seat import GONE, USER, Accepted, Opening, Seat, Sent, Work
+from timeloom.runtime.hub_stream import Mailbox, Stream
 from timeloom.runtime.load_views import load_views
 
 PAGE: Final = 1000
@@ -106,21 +107,34 @@ class Hub:
 
     async def begin(self, header: ConversationStarted, text: str, files: tuple[TextFile, ...] = ()) -> Accepted:
         """A new conversation that begins with this message."""
-        fresh = make_conversation_id(self._clock.epoch_us() // 1000, self._ids.bits())
-        async with self._at(fresh) as seat:
-            await seat.begin(header)
-            return await seat.say(Sent(text=text, files=files))
+        return await self._do(self._fresh(), lambda seat: seat.begin_with(header, Sent(text=text, files=files)))
+
+    async def begin_heard(
+        self, header: ConversationStarted, text: str, files: tuple[TextFile, ...] = ()
+    ) -> tuple[Accepted, Streaming]:
+        """The same, and the stream of what comes of it, which has to be entered."""
+        sent = Sent(text=text, files=files)
+        return await self._heard(self._fresh(), header.tenant, lambda seat: seat.begin_with(header, sent), is_new=True)
+
+    async def say_heard(
+        self, info: ConversationInfo, text: str, files: tuple[TextFile, ...] = (), author: str = USER
+    ) -> tuple[Accepted, Streaming]:
+        """A message as in `say`, and the stream of what comes of it, which has to be entered."""
+        sent = Sent(text=text, files=files, author=author)
+        return await self._heard(info.id, info.tenant, lambda seat: seat.say(sent))
 
     async def found(self, header: ConversationStarted, conversation: ConversationId | None = None) -> ConversationInfo:
         """A new conversation in which nothing was said yet, of that id where one is given."""
-        name = conversation or make_conversation_id(self._clock.epoch_us() // 1000, self._ids.bits())
+        name = conversation or self._fresh()
         async with self._at(name) as seat:
             await seat.begin(header)
         return await self._store.info(name)
 
-    async def say(self, conversation: ConversationId, text: str, files: tuple[TextFile, ...] = ()) -> Accepted:
+    async def say(
+        self, conversation: ConversationId, text: str, files: tuple[TextFile, ...] = (), author: str = USER
+    ) -> Accepted:
         """A message; where a turn runs it is a follow-up of that."""
-        return await self._do(conversation, lambda seat: seat.say(Sent(text=text, files=files)))
+        return await self._do(conversation, lambda seat: seat.say(Sent(text=text, files=files, author=author)))
 
     async def send(self, conversation: ConversationId, sent: Sent) -> Accepted:
         """An event; follow-ups, steers and cancellations are what they are, every other kind is told to the model."""
@@ -151,8 +165,14 @@ class Hub:
         """What the conversation does, wherever it is open."""
         seat = self._seats.get(conversation)
         if seat and seat.turns:
-            return status_of(conversation, seat.turns.session.views)
-        return status_of(conversation, await load_views(self._store, conversation))
+            status, is_left = status_of(conversation, seat.turns.session.views), seat.has_failed
+        else:
+            status = status_of(conversation, await load_views(self._store, conversation))
+            is_left = status.state == "running" and not await self._store.is_held(conversation)
+            if is_left:
+                # Who held it may have ended the turn just before letting go.
+                status = status_of(conversation, await load_views(self._store, conversation))
+        return replace(status, state="interrupted") if is_left and status.state == "running" else status
 
     def stream(self, info: ConversationInfo, after: int) -> Streaming:
         """The events of the conversation after that entry, while the context lasts."""
@@ -194,15 +214,41 @@ class Hub:
         self, info: ConversationInfo, after: int
     ) -> AsyncGenerator[tuple[Stream, AsyncGenerator[Event]]]:
         async with self._at(info.id) as seat:
-            mailbox = seat.channel.join(self._settings.reader_bytes)
-            try:
+            with self._joined(seat) as mailbox:
                 seat.follow()
                 stream = Stream(self._store, info.tenant, info.id, mailbox, after)
-                yield stream, stream.events(lambda: self.status(info.id), self._settings.beat_s)
-            finally:
-                seat.channel.leave(mailbox)
-                self._slow_readers += mailbox.is_too_slow
-                seat.unfollow()
+                yield stream, self._events(stream, info.id)
+
+    async def _heard(
+        self, conversation: ConversationId, tenant: str, work: Work, *, is_new: bool = False
+    ) -> tuple[Accepted, Streaming]:
+        """Does it where somebody listens already: nothing of what comes of it has to be read again."""
+        async with AsyncExitStack() as stack:
+            seat = await stack.enter_async_context(self._at(conversation))
+            mailbox = stack.enter_context(self._joined(seat))
+            mailbox.open()
+            accepted = await work(seat)
+            # The turn goes first: it is stored and asks its model while the answer to this request begins.
+            await asyncio.sleep(0)
+            stream = Stream(self._store, tenant, conversation, mailbox, 0 if is_new else accepted.before)
+            stream.join()
+            return accepted, _handed_over(stack.pop_all(), stream, self._events(stream, conversation))
+
+    @contextmanager
+    def _joined(self, seat: Seat) -> Generator[Mailbox]:
+        mailbox = seat.channel.join(self._settings.reader_bytes)
+        try:
+            yield mailbox
+        finally:
+            seat.channel.leave(mailbox)
+            self._slow_readers += mailbox.is_too_slow
+            seat.unfollow()
+
+    def _events(self, stream: Stream, conversation: ConversationId) -> AsyncGenerator[Event]:
+        return stream.events(lambda: self.status(conversation), self._settings.beat_s)
+
+    def _fresh(self) -> ConversationId:
+        return make_conversation_id(self._clock.epoch_us() // 1000, self._ids.bits())
 
     def _need_open(self) -> None:
         if self._closing:
@@ -255,3 +301,11 @@ class Hub:
                     "an open turn cannot be gone on with",
                     extra={"fields": {"conversation_id": conversation, "code": error.code}},
                 )
+
+
+@asynccontextmanager
+async def _handed_over(
+    stack: AsyncExitStack, stream: Stream, events: AsyncGenerator[Event]
+) -> AsyncGenerator[tuple[Stream, AsyncGenerator[Event]]]:
+    async with stack:
+        yield stream, events

@@ -7,7 +7,7 @@ from typing import Final
 from timeloom.core.sources import SourceRow
 from timeloom.core.stream.citation_forms import Format
 from timeloom.core.stream.citations import CitationRewriter
-from timeloom.runtime.ask_model import LiveDelta
+from timeloom.core.stream.live import LiveDelta
 from timeloom.tools.mime import mime_of
 
 READ: Final = frozenset({"answer", "timeline_text"})
@@ -30,13 +30,18 @@ class Citing:
     def hear(self, delta: LiveDelta) -> None:
         """Hands on what of the delta can be shown now; what may still become a citation waits."""
         where = (delta.channel, delta.index)
-        if where not in self._open:
+        rewriter = self._open.get(where)
+        if rewriter is None:
             form = _format(delta)
             if form is None:
                 self._tell(delta)
                 return
-            self._open[where] = CitationRewriter(self._rows(), form)
-        self._say(where, self._open[where].feed(delta.text))
+            rewriter = self._open[where] = CitationRewriter(self._rows(), form)
+        text = rewriter.feed(delta.text)
+        if text is delta.text:
+            self._tell(delta)
+        else:
+            self._say(where, text)
 
     def close(self) -> None:
         """Hands on what waited: the reply is over."""

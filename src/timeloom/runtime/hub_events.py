@@ -28,8 +28,8 @@ from timeloom.runtime.export import with_payloads
 from timeloom.runtime.make_room import Compaction
 from timeloom.wire.block_json import encode_block
 
-State = Literal["idle", "running", "waiting"]
-"""What a conversation does: nothing, a turn, or a turn that waits for a person to decide."""
+State = Literal["idle", "running", "waiting", "interrupted"]
+"""What a conversation does: nothing, a turn, a turn that waits for a person to decide, or one that nobody runs now."""
 
 
 class ChatStart(msgspec.Struct, frozen=True, kw_only=True):

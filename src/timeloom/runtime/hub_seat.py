@@ -13,9 +13,9 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.paths import AttachmentPath
 from timeloom.core.sources import SourceRow
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.attached import TextFile, attach
 from timeloom.runtime.hub_citing import Citing
 from timeloom.runtime.hub_events import ChatDelta, ChatError, compaction_of, status_of
@@ -26,6 +26,9 @@ from timeloom.runtime.turn import Turns
 _logger = logging.getLogger(__name__)
 
 INTERNAL: Final = "the turn stopped at an unexpected error; it is open and goes on with the next message"
+
+USER: Final = "user"
+"""Whoever the conversation belongs to, as the author of what they say there."""
 
 GONE: Final = ChatError(code="conversation_unknown", message="the conversation was deleted")
 
@@ -41,6 +44,11 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     status: Said
 
+    @property
+    def before(self) -> int:
+        """The last entry before it, and before the turn's header where it opens one."""
+        return self.seq - (2 if self.status == "started" else 1)
+
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody sent to a conversation: a message, or an event of some kind."""
@@ -48,6 +56,8 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "followup"
     text: str = ""
     by: str = "external"
+    author: str = USER
+    """Whose words a message is."""
     mime: str = "text/markdown"
     started_ts: str = ""
     """When it began, as they say; empty where that is now."""
@@ -106,28 +116,42 @@ class Seat:
         """The task that runs a turn, while there is one."""
         return self._task if self._task and not self._task.done() else None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last turn stopped at an error, and goes on with what is sent next."""
+        return self._failed
+
     async def begin(self, header: ConversationStarted) -> None:
         """Opens the conversation as a new one."""
         async with self._lock:
-            await self._opened(header)
+            turns = await self._opened(header)
+            async with self._kept():
+                await turns.session.flush()
+
+    async def begin_with(self, header: ConversationStarted, sent: Sent) -> Accepted:
+        """Opens the conversation as a new one that begins with this message."""
+        async with self._lock:
+            turns = await self._opened(header)
+            async with self._kept():
+                return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def say(self, sent: Sent) -> Accepted:
         """A message: it opens a turn, or is a follow-up of the one that runs."""
         async with self._lock:
             turns = await self._opened()
-            if said := await turns.inbox.follow_up(sent.text, sent.files, sent.started_ts):
+            if said := await turns.inbox.follow_up(sent.text, sent.files, sent.started_ts, sent.author):
                 return self._accepted(said, "followup")
-            return await self._begin_turn(turns, UserPrompt(text=sent.text), sent.files)
+            return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def steer(self, sent: Sent) -> Accepted:
         """Another course for the running turn, or its end where there is no text; what it misses opens the next."""
         async with self._lock:
             turns = await self._opened()
-            if said := await turns.inbox.steer(sent.text, sent.files, sent.started_ts):
+            if said := await turns.inbox.steer(sent.text, sent.files, sent.started_ts, sent.author):
                 return self._accepted(said, "steered")
             if not sent.text:
                 raise _not_running(self.conversation)
-            return await self._begin_turn(turns, UserPrompt(text=sent.text), sent.files)
+            return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def cancel(self, by: str, text: str) -> Accepted:
         """Ends the running turn from outside."""
@@ -218,10 +242,20 @@ class Seat:
             turns.room.listen(lambda compaction: self.channel.tell(compaction_of(compaction)))
             self._turns = turns
             self.unfollow()
-            # What another process wrote before is not told by the session.
-            self.channel.tell(Tail(turns.session.views.tail))
+            if header is None:
+                # What another process wrote before is not told by the session.
+                self.channel.tell(Tail(turns.session.views.tail))
         self._rest_later()
         return self._turns
+
+    @asynccontextmanager
+    async def _kept(self) -> AsyncGenerator[None]:
+        """Lets go of a new conversation that could not be stored."""
+        try:
+            yield
+        except BaseException:
+            await self._park()
+            raise
 
     async def _begin_turn(self, turns: Turns, block: UserPrompt | ExternalEvent, files: Sequence[TextFile]) -> Accepted:
         # The turn before has ended; what is left of its task must not take this one for its own.

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from timeloom.core.ids import ConversationId
+from timeloom.core.payload import most_bytes
 from timeloom.core.timeline import Entry
 from timeloom.ports.store import Store
 from timeloom.runtime.hub_events import (
@@ -51,11 +52,16 @@ class _Item(msgspec.Struct):
     after: int
     """The entry that was told before it."""
     size_bytes: int
-    pieces: list[str] = []
-    """The texts of deltas that wait together."""
+    pieces: list[str] | None = None
+    """The texts of deltas that wait together, where there are several."""
+
+    def join(self, first: ChatDelta, delta: ChatDelta) -> None:
+        if self.pieces is None:
+            self.pieces = [first.text]
+        self.pieces.append(delta.text)
 
     def taken(self) -> Live:
-        if isinstance(self.told, ChatDelta) and len(self.pieces) > 1:
+        if self.pieces and isinstance(self.told, ChatDelta):
             return msgspec.structs.replace(self.told, text="".join(self.pieces))
         return self.told
 
@@ -67,7 +73,7 @@ class Mailbox:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._items: deque[_Item] = deque()
-        self._news = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._ends_at = 0.0
@@ -77,43 +83,53 @@ class Mailbox:
         self.ended = asyncio.Event()
         """Set once nothing more comes in."""
 
+    @property
+    def next(self) -> tuple[Live, int] | None:
+        """What will be taken next, as far as it waits already."""
+        return (self._items[0].told, self._items[0].after) if self._items else None
+
     def open(self) -> None:
         """From here on what happens waits here; before, the reader is at the store, which has it all."""
-        self._is_open = True
+        self._is_open = not self.ended.is_set()
+
+    def forget_before(self, seq: int) -> None:
+        """Drops what was told before the entry with that seq, unless it is the last word to this reader."""
+        while self._is_open and self._items and not _is_from(self._items[0].told, seq):
+            self._bytes -= self._items.popleft().size_bytes
 
     def put(self, told: Live, after: int, size_bytes: int) -> None:
         """Keeps it until the reader takes it."""
-        if not self._is_open or self.ended.is_set():
+        if not self._is_open:
             return
         last = self._items[-1] if self._items else None
-        if isinstance(told, ChatDelta) and last and last.after == after and _goes_on(last.told, told):
-            last.pieces.append(told.text)
+        if last and last.after == after and (first := _begun(last.told, told)):
+            last.join(*first)
             last.size_bytes += size_bytes
         else:
-            pieces = [told.text] if isinstance(told, ChatDelta) else []
-            self._items.append(_Item(told, after, size_bytes, pieces))
+            self._items.append(_Item(told, after, size_bytes))
         self._bytes += size_bytes
         if self._bytes > self._most_bytes:
             self.is_too_slow = True
             self.end(TOO_SLOW)
-        self._news.set()
+        self._wake()
 
     def end(self, why: ChatError) -> None:
         """The reader hears this and nothing after it, nor what was waiting: it comes back for that."""
         if not self.ended.is_set():
             self._items = deque([_Item(why, 0, 0)])
+            self._is_open = False
             self.ended.set()
-            self._news.set()
+            self._wake()
 
     async def take(self, most_s: float) -> tuple[Live, int] | None:
         """What was told next, with the entry that was told before it; None where that takes too long."""
         if not self._items:
-            self._news.clear()
             self._ends_at = self._loop.time() + most_s
             # One timer for many waits: a stream has twenty in a second, and nearly all of them are short.
             if self._timer is None or self._timer.when() > self._ends_at:
                 self._set_timer()
-            await self._news.wait()
+            self._waiter = self._loop.create_future()
+            await self._waiter
             if not self._items:
                 return None
         item = self._items.popleft()
@@ -135,13 +151,23 @@ class Mailbox:
         if self._loop.time() < self._ends_at:
             self._set_timer()
         else:
-            self._news.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
-def _goes_on(last: Live, delta: ChatDelta) -> bool:
-    if not isinstance(last, ChatDelta):
-        return False
-    return (last.turn_id, last.channel, last.index) == (delta.turn_id, delta.channel, delta.index)
+def _is_from(told: Live, seq: int) -> bool:
+    return isinstance(told, Entry) and told.seq >= seq
+
+
+def _begun(last: Live, told: Live) -> tuple[ChatDelta, ChatDelta] | None:
+    """The delta that waits and the one that goes on with it, where it does."""
+    if not isinstance(last, ChatDelta) or not isinstance(told, ChatDelta):
+        return None
+    goes_on = (last.turn_id, last.channel, last.index) == (told.turn_id, told.channel, told.index)
+    return (last, told) if goes_on else None
 
 
 class Channel:
@@ -182,7 +208,7 @@ class Channel:
     def delta(self, delta: ChatDelta) -> None:
         """Tells of text on its way."""
         if self._mailboxes:
-            self._put(delta, len(delta.text.encode("utf-8", "surrogatepass")))
+            self._put(delta, most_bytes(delta.text))
 
     def tell(self, told: ChatCompaction | ChatError | ConvStatus | Tail) -> None:
         """Tells of anything else."""
@@ -209,26 +235,56 @@ class Stream:
         self._conversation = conversation
         self._mailbox = mailbox
         self._sent = after
+        self._is_joined = False
+        self._is_live = False
+        self._left = 0
+        """How many events of an entry are still to be told."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another event comes without anything having to happen first, so that it can be sent with the last."""
+        if self._left or not self._is_live:
+            return True
+        match self._mailbox.next:
+            case None | (Tail(), _):
+                return False
+            case (ChatDelta(), after):
+                return after >= self._sent
+            case (Entry(seq=seq), _):
+                return seq > self._sent
+            case _:
+                return True
 
     @property
     def ended(self) -> asyncio.Event:
         """Set once nothing more comes in: a reader that does not take the rest in time can be left."""
         return self._mailbox.ended
 
+    def end(self, why: ChatError) -> None:
+        """Its reader hears this last."""
+        self._mailbox.end(why)
+
+    def join(self) -> None:
+        """What is told comes from the mailbox alone: its reader was there when what it wants to hear began."""
+        self._mailbox.forget_before(self._sent + 1)
+        self._is_joined = self._is_live = True
+
     async def events(self, status: Callable[[], Awaitable[ConvStatus]], beat_s: float) -> AsyncGenerator[Event]:
         """The events, for ever; ends after an error that says that this stream is over.
 
-        The status is told first, and again where the events begin to be live.
+        The status is told first, and again where the events begin to be live, unless that is at once.
         """
         yield await status()
-        async for event in self._stored():
-            yield event
-        # What became durable before this line is read from the store, what does after it waits in the mailbox, and what
-        # is in both is told once.
-        self._mailbox.open()
-        async for event in self._stored():
-            yield event
-        yield await status()
+        if not self._is_joined:
+            async for event in self._stored():
+                yield event
+            # What became durable before this line is read from the store, what does after it waits in the mailbox, and
+            # what is in both is told once.
+            self._mailbox.open()
+            async for event in self._stored():
+                yield event
+            self._is_live = True
+            yield await status()
         while True:
             taken = await self._mailbox.take(beat_s)
             if taken is None:
@@ -248,7 +304,7 @@ class Stream:
     async def _live(self, told: Told) -> AsyncGenerator[Event]:
         match told:
             case Entry() if told.seq == self._sent + 1:
-                async for event in self._tell(told):
+                for event in await self._tell(told):
                     yield event
             case Entry() | Tail():
                 if told.seq > self._sent:
@@ -260,12 +316,15 @@ class Stream:
     async def _stored(self) -> AsyncGenerator[Event]:
         while page := await self._store.load(self._conversation, after=self._sent, limit=PAGE):
             for entry in page:
-                async for event in self._tell(entry):
+                for event in await self._tell(entry):
                     yield event
 
-    async def _tell(self, entry: Entry) -> AsyncGenerator[Event]:
+    async def _tell(self, entry: Entry) -> Iterator[Event]:
         block = await whole_block(self._store, self._tenant, entry)
         self._sent = entry.seq
-        yield ChatBlock(seq=entry.seq, block=msgspec.Raw(block))
-        for event in following(entry):
+        return self._each((ChatBlock(seq=entry.seq, block=msgspec.Raw(block)), *following(entry)))
+
+    def _each(self, events: Sequence[Event]) -> Iterator[Event]:
+        for place, event in enumerate(events, 1):
+            self._left = len(events) - place
             yield event

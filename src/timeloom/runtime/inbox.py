@@ -36,15 +36,19 @@ class Inbox:
         self.interrupt = asyncio.Event()
         """Set by a steer or a cancellation, until the loop has heard it."""
 
-    async def follow_up(self, text: str, files: Sequence[TextFile] = (), started_ts: str = "") -> Entry | None:
+    async def follow_up(
+        self, text: str, files: Sequence[TextFile] = (), started_ts: str = "", author: str = "user"
+    ) -> Entry | None:
         """Adds to what the running turn was asked; None where no turn takes it, so that it opens the next."""
         message = self._session.new_message_id()
-        return await self._say(Followup(message_id=message, text=text, started_ts=started_ts), files)
+        return await self._say(Followup(message_id=message, text=text, started_ts=started_ts, author=author), files)
 
-    async def steer(self, text: str = "", files: Sequence[TextFile] = (), started_ts: str = "") -> Entry | None:
+    async def steer(
+        self, text: str = "", files: Sequence[TextFile] = (), started_ts: str = "", author: str = "user"
+    ) -> Entry | None:
         """Changes the running turn's course at once; empty text stops it. None where no turn is running."""
-        message = self._session.new_message_id()
-        return await self._say(Steer(message_id=message, text=text, started_ts=started_ts), files, interrupts=True)
+        steer = Steer(message_id=self._session.new_message_id(), text=text, started_ts=started_ts, author=author)
+        return await self._say(steer, files, interrupts=True)
 
     async def tell(self, event: ExternalEvent, files: Sequence[TextFile] = ()) -> Entry | None:
         """Tells the running turn of an event from outside; None where no turn takes it."""

@@ -65,13 +65,32 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     cache: CacheSettings = CacheSettings()
 
 
+class SystemText(msgspec.Struct, frozen=True):
+    """A system text, with what is to be known of it; conversations with the same tools and settings share it."""
+
+    text: str
+    tokens: int
+    hash: str
+
+
+def system_text(tools: Sequence[ToolSpec], settings: PromptSettings) -> SystemText:
+    """The system text of conversations that have these tools."""
+    text = system(
+        load_texts(),
+        [_catalogued(spec) for spec in tools],
+        several_actions=settings.limits.fanout == "safe_fanout",
+        own=settings.instructions,
+    )
+    return SystemText(text, estimate(text), system_hash(text))
+
+
 class ConversationPrompter:
     """Keeps the rendered conversation, as it is sent, and adds to it what was appended since."""
 
     def __init__(
         self,
         session: Session,
-        tools: Sequence[ToolSpec],
+        system: SystemText,
         settings: PromptSettings,
         governor: Governor | None = None,
         rates: Callable[[], CacheRates] = CacheRates,
@@ -79,14 +98,7 @@ class ConversationPrompter:
         self._session = session
         self._governor = governor or Governor(session=session)
         self._settings = settings
-        self._system = system(
-            load_texts(),
-            [_catalogued(spec) for spec in tools],
-            several_actions=settings.limits.fanout == "safe_fanout",
-            own=settings.instructions,
-        )
-        self._system_tokens = estimate(self._system)
-        self._system_hash = system_hash(self._system)
+        self._system = system
         # Asked for only when a prompt is made: a price may take a while to be known.
         self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
@@ -94,6 +106,9 @@ class ConversationPrompter:
         self._view: PromptView | None = None
         self._sent = _Sent(KeptPayloads(session))
         self._fresh: deque[Entry] = deque()
+        if len(session.noted) == session.views.tail:
+            # Of a conversation that begins here nothing has to be read.
+            self._view, self._fresh = PromptView(), deque(session.noted)
         session.watch(self._fresh.append)
 
     async def sight(self) -> PromptView:
@@ -103,7 +118,7 @@ class ConversationPrompter:
     @property
     def standing_tokens(self) -> int:
         """Estimated tokens of the system text and the tail, the latter as it was in the last prompt."""
-        return self._system_tokens + self._sources_section()[1] + self._tail_tokens
+        return self._system.tokens + self._sources_section()[1] + self._tail_tokens
 
     @property
     def rates(self) -> CacheRates:
@@ -124,7 +139,7 @@ class ConversationPrompter:
         seq, asked = views.tail, self._asked(step)
         at = placed(views.cached, asked, laid.ends, view.end_at)
         sources, sources_tokens = self._sources_section()
-        known_tokens = view.tokens + self._system_tokens + sources_tokens
+        known_tokens = view.tokens + self._system.tokens + sources_tokens
         this = Round(
             iteration=step.round,
             max_iterations=step.round if step.last else settings.limits.max_iterations + views.progress.credits,
@@ -141,7 +156,7 @@ class ConversationPrompter:
         whole = msgspec.structs.replace(asked, total_tokens=estimated_tokens)
         plan = planned(views.cached, whole, at, view.end_at)
         request = ModelRequest(
-            system=self._system,
+            system=self._system.text,
             segments=await self._sent.segments(plan.points, tail),
             system_cache_lifetime=_system_lifetime(plan),
             max_output_tokens=settings.max_output_tokens,
@@ -149,15 +164,15 @@ class ConversationPrompter:
             number=views.spend.outcomes.get("decision", 0),
             opening=session.opening,
         )
-        sha256 = request_sha256(self._system, fingerprint, tail)
-        return Prompt(request, sha256, self._system, tail, seq, estimated_tokens, plan)
+        sha256 = request_sha256(self._system.text, fingerprint, tail)
+        return Prompt(request, sha256, self._system.text, tail, seq, estimated_tokens, plan)
 
     def _asked(self, step: AskModel) -> CacheAsked:
         return CacheAsked(
             model=self._settings.model,
             calibration=self._session.views.reported.calibrations.get(self._settings.model),
-            system=self._system_hash,
-            system_tokens=self._system_tokens,
+            system=self._system.hash,
+            system_tokens=self._system.tokens,
             at=self._session.now(),
             last=step.last,
             settings=self._settings.cache,

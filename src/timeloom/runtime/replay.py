@@ -1,6 +1,6 @@
 """Replaying a log: the request of every model call made again from the log, and held against the hash it recorded."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -118,7 +118,36 @@ async def rebuild(store: Store, conversation: ConversationId, seq: int) -> Rebui
         if entry.seq == seq:
             break
         await walk.follow(entry)
-    raise CodedError("path_not_found", f"entry {seq} of conversation {conversation} is no model call")
+    raise _no_call(conversation, seq)
+
+
+async def explain(store: Store, conversation: ConversationId, seq: int) -> RebuiltPrompt:
+    """As `rebuild`, with how the call ended and what its cache did, as far as the log can be followed."""
+    walk = _Walk(store, conversation)
+    await walk.begin()
+    rebuilt: RebuiltPrompt | None = None
+    ended: ReplayedCall | None = None
+    try:
+        async for entry in _entries(store, conversation):
+            if entry.seq == seq and isinstance(entry.block, ModelCalled):
+                rebuilt = await walk.rebuilt(entry, entry.block)
+            ended = _call_at(seq, await walk.replayed(entry))
+            if ended or (rebuilt is None and entry.seq >= seq):
+                break
+    except CodedError:
+        if rebuilt is None:
+            raise
+    if rebuilt is None:
+        raise _no_call(conversation, seq)
+    return replace(rebuilt, call=ended or _call_at(seq, walk.end()) or rebuilt.call)
+
+
+def _call_at(seq: int, found: Iterable[ReplayedCall | Finding]) -> ReplayedCall | None:
+    return next((call for call in found if isinstance(call, ReplayedCall) and call.seq == seq), None)
+
+
+def _no_call(conversation: ConversationId, seq: int) -> CodedError:
+    return CodedError("path_not_found", f"entry {seq} of conversation {conversation} is no model call")
 
 
 async def _entries(store: Store, conversation: ConversationId) -> AsyncIterator[Entry]:

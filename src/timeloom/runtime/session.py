@@ -56,6 +56,8 @@ class Session:
     ) -> None:
         self._store = store
         self._lease = lease
+        self._begins_as = ""
+        """Who is to hold the conversation, as long as it is not in the store."""
         self._over: LeaseLostError | None = None
         self._clock = clock
         self._ids = ids
@@ -90,6 +92,24 @@ class Session:
         return session
 
     @classmethod
+    async def begin(
+        cls,
+        store: Store,
+        conversation: ConversationId,
+        header: ConversationStarted,
+        clock: Clock,
+        ids: Ids,
+        *,
+        holder: str = HOLDER,
+    ) -> Self:
+        """A session of a new conversation, which is stored with the first append; where that fails, it is over."""
+        session = cls(store, conversation, Views(), clock, ids)
+        session.root = await root_of(store, conversation, header.parent)
+        session._begins_as = holder
+        await session.note([header], NO_TURN)
+        return session
+
+    @classmethod
     async def resume(
         cls, store: Store, conversation: ConversationId, clock: Clock, ids: Ids, *, holder: str = HOLDER
     ) -> Self:
@@ -114,6 +134,9 @@ class Session:
 
     async def close(self) -> None:
         """Lets go of the conversation after what is being appended; a second close does nothing."""
+        if self._begins_as:
+            # Its end does not begin a conversation.
+            self._noted.clear()
         try:
             with contextlib.suppress(LeaseLostError):
                 await self.flush()
@@ -140,6 +163,11 @@ class Session:
     def ledger(self) -> Ledger:
         """What this conversation and others may spend together."""
         return self._store.ledger
+
+    @property
+    def noted(self) -> tuple[Entry, ...]:
+        """The entries that the views have and the journal not yet."""
+        return tuple(self._noted)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Calls the listener with each entry once it is durable; what is returned ends that."""
@@ -191,9 +219,7 @@ class Session:
             if not drafts:
                 return ()
             try:
-                stored, cancelled = await to_its_end(
-                    self._store.append(self.conversation, self.views.tail - noted, drafts, self._lease)
-                )
+                stored, cancelled = await to_its_end(self._stored(self.views.tail - noted, drafts))
             except LeaseLostError as error:
                 self._over = error
                 raise
@@ -206,6 +232,18 @@ class Session:
         if cancelled:
             raise asyncio.CancelledError
         return entries
+
+    async def _stored(self, tail: int, drafts: Sequence[Draft]) -> tuple[Entry, ...]:
+        if not self._begins_as:
+            return await self._store.append(self.conversation, tail, drafts, self._lease)
+        try:
+            stored, self._lease = await self._store.begin(self.conversation, drafts, self._begins_as)
+        except BaseException:
+            self._noted.clear()
+            self._over = LeaseLostError(self.conversation, "it could not be stored")
+            raise
+        self._begins_as = ""
+        return stored
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
         """The entries at these places; runs of neighbours are read together."""

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Final
 
-from timeloom.core.blocks import AnyBlock, Completion, Gate, Titled
+from timeloom.core.blocks import AnyBlock, Completion, EndReason, Gate, Titled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.policy.gates import Ruling
@@ -49,6 +49,14 @@ class Titling:
         self._grace_s = grace_s
         self._interrupt = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+
+    def at_end(self, reason: EndReason) -> tuple[Titled, ...]:
+        """The title that is stored with the end of a turn, where nobody has to be asked for it."""
+        known = self._session.views.conversation
+        if self._model or reason == "runtime_error" or known.title or known.erased:
+            return ()
+        title = first_words(self._session.opening)
+        return (Titled(text=title),) if title else ()
 
     async def begin(self) -> None:
         """Gives the title, if there is to be one; where a model is asked for it, beside whatever comes next."""

@@ -101,7 +101,7 @@ class Turns:
                 self.inbox.interrupt.clear()
                 await close_call(self.workshop, step)
             case EndTurn(reason=reason, text=text):
-                await self.session.append([TurnEnded(reason=reason, text=text)], turn)
+                await self.session.append([TurnEnded(reason=reason, text=text), *self.titles.at_end(reason)], turn)
             case _:
                 assert_never(step)
 

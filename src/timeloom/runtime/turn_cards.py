@@ -1,6 +1,6 @@
 """Turn cards: each turn as people see it, with what was said, the files that came of it, and what was thought of it."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -76,8 +76,11 @@ async def turn_cards(
 ) -> tuple[TurnCard, ...]:
     """The cards of these turns."""
     files: dict[str, list[FileCard]] = {turn: [] for turn in turns}
-    for card in _files(info, views, files):
-        files[_turn_in(card.path)].append(card)
+    for text, artifact in views.artifacts.artifacts.items():
+        if not text.startswith("fi:") or _turn_in(text) not in files:
+            continue
+        if card := await listed_file(store, info, views, text, artifact):
+            files[_turn_in(text)].append(card)
     return tuple([await _card(store, info, views, turn, files[turn]) for turn in turns])
 
 
@@ -86,7 +89,7 @@ async def _card(
 ) -> TurnCard:
     known = views.turns.turns[turn]
     entries = await _entries(store, info, known)
-    standing = {one.seq for one in views.feedback.turns.get(turn, ())}
+    standing = {one.seq for one in views.feedback.turns.get(turn, ()) if not one.is_empty}
     said = [entry for entry in entries if _is_said(entry)]
     return TurnCard(
         turn_id=turn,
@@ -123,12 +126,6 @@ async def _message(store: Store, tenant: str, entry: Entry) -> Message:
         mime=block.mime_type(),
         text=block.text,
     )
-
-
-def _files(info: ConversationInfo, views: Views, turns: Container[str]) -> Iterable[FileCard]:
-    for text, artifact in views.artifacts.artifacts.items():
-        if text.startswith("fi:") and _turn_in(text) in turns and (card := listed_file(info, views, text, artifact)):
-            yield card
 
 
 def _turn_in(path: str) -> str:

@@ -13,12 +13,12 @@ from starlette.requests import HTTPConnection
 from timeloom.core.codes import CodedError
 from timeloom.ports.ids import Ids
 from timeloom.ports.reader import ConversationInfo
+from timeloom.server.rules import SAFE_METHODS
 
 COOKIE: Final = "timeloom_token"
 EVERY: Final = "*"
 """Stands for all tenants, or for all projects."""
 
-SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_TOKEN_CHARS: Final = 16_384
 """Longest token that is looked at; those of issuers with many claims have a few thousand characters."""
 
@@ -103,10 +103,9 @@ class Doorkeeper:
 
     async def caller(self, connection: HTTPConnection) -> Caller:
         """Who sends the request; raises where no token of it is known."""
-        token = bearer(connection)
-        if not token and (token := connection.cookies.get(COOKIE, "")) and _is_foreign(connection):
+        if not bearer(connection) and connection.cookies.get(COOKIE) and _is_foreign(connection):
             raise CodedError("forbidden", "a page of another origin sent this request")
-        if known := await self.whose(token):
+        if known := await self.whose(token_of(connection)):
             return known
         raise CodedError("unauthorized", "send the token as `Authorization: Bearer <token>`")
 
@@ -124,6 +123,11 @@ def bearer(connection: HTTPConnection) -> str:
     """The token in the header; empty where there is none."""
     scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def token_of(connection: HTTPConnection) -> str:
+    """The token in the header, or else in the cookie; empty where there is none."""
+    return bearer(connection) or connection.cookies.get(COOKIE, "")
 
 
 def hashed(token: str) -> str:
@@ -153,8 +157,10 @@ def address_of(connection: HTTPConnection) -> str:
 
 def _is_foreign(connection: HTTPConnection) -> bool:
     """Whether a page of another origin sent what changes something, or opened a socket; browsers say so."""
-    origin = connection.headers.get("origin")
-    if not origin or connection.scope.get("method") in SAFE_METHODS:
+    if connection.scope.get("method") in SAFE_METHODS:
         return False
+    origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
+    if not origin:
+        return site not in (None, "same-origin", "none")
     scheme = connection.url.scheme.replace("ws", "http", 1)
     return origin != f"{scheme}://{connection.url.netloc}"

@@ -7,11 +7,13 @@ import msgspec
 
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId, IdError, call_id, conversation_id
+from timeloom.core.ids import ConversationId, IdError, conversation_id
+from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.hub_seat import Accepted
 from timeloom.server.ag_ui_events import Decision, Message, Part, Resume, RunBody
 from timeloom.server.ag_ui_run import Run
 from timeloom.server.asking import ask
+from timeloom.server.chat import DecisionBody, decide
 from timeloom.server.door import let_in
 from timeloom.server.histories import Line, with_history
 from timeloom.server.place import Call
@@ -25,10 +27,7 @@ async def post_run(call: Call, body: RunBody) -> EventStream:
     if body.tools:
         raise CodedError("request_malformed", "the agent has tools of its own and takes none from clients")
     if body.resume:
-        conversation = await _known(call, body.thread_id)
-        if conversation is None:
-            raise CodedError("approval_unknown", "nothing waits for a decision in this thread")
-        send = await _deciding(call, conversation, body.resume)
+        conversation, send = await _deciding(call, body.thread_id, body.resume)
     else:
         conversation, send = await _saying(call, body)
     asked = await ask(call.place, conversation, send)
@@ -39,41 +38,48 @@ async def post_run(call: Call, body: RunBody) -> EventStream:
 async def _saying(call: Call, body: RunBody) -> tuple[ConversationId, Sending]:
     hub = call.place.hub
     lines, message = _divided(body.messages)
-    known = await _known(call, body.thread_id)
-    if known is None:
+    info = await _known(call, body.thread_id)
+    if info is None:
         header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-        known, message = (await hub.found(header, _own_id(call, body.thread_id))).id, with_history(lines, message)
-    conversation = known
-    return conversation, lambda: hub.say(conversation, message)
+        info, message = await hub.found(header, _own_id(call, body.thread_id)), with_history(lines, message)
+    conversation, author = info.id, call.author_in(info)
+    return conversation, lambda: hub.say(conversation, message, author=author)
 
 
-async def _deciding(call: Call, conversation: ConversationId, resume: tuple[Resume, ...]) -> Sending:
+async def _deciding(call: Call, thread: str, resume: tuple[Resume, ...]) -> tuple[ConversationId, Sending]:
     """The decisions, by somebody who may decide."""
-    names = {"tenant": call.tenant, "project": call.project, "conversation_id": conversation}
-    decider = await let_in(call.place, "decider", call.request, names, call.operation)
+    decider = await _decider(call, thread, ",".join(one.interrupt_id for one in resume))
 
-    async def decide() -> Accepted:
+    async def send() -> Accepted:
         accepted: Accepted | None = None
         for one in resume:
             said = one.payload or Decision()
             approved = one.status == "resolved" and said.approved
-            try:
-                name = call_id(one.interrupt_id)
-            except IdError as error:
-                raise CodedError("approval_unknown", str(error)) from error
-            done = await call.place.hub.decide(conversation, name, approved, decider.caller.user, said.text)
+            done = await decide(decider, one.interrupt_id, DecisionBody(approved=approved, text=said.text))
             accepted = accepted or done
         assert accepted is not None
         return accepted
 
-    return decide
+    return decider.conversation.id, send
 
 
-async def _known(call: Call, thread: str) -> ConversationId | None:
+async def _decider(call: Call, thread: str, called: str) -> Call:
+    """Who decides, in the conversation that the thread names by its own id, or that began with it."""
+    for name in (thread, _own_id(call, thread)):
+        names = {"tenant": call.tenant, "project": call.project, "conversation_id": name, "call_id": called}
+        try:
+            return await let_in(call.place, "decider", call.request, names, call.operation)
+        except CodedError as error:
+            if error.code != "conversation_unknown":
+                raise
+    raise CodedError("approval_unknown", "nothing waits for a decision in this thread")
+
+
+async def _known(call: Call, thread: str) -> ConversationInfo | None:
     """The conversation that the thread names by its own id, or that began with this thread."""
     for name in (thread, _own_id(call, thread)):
         try:
-            return (await call.visible(conversation_id(name))).id
+            return await call.visible(conversation_id(name))
         except IdError:
             continue
         except CodedError as error:

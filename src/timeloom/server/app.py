@@ -4,28 +4,29 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from functools import cache
+from typing import Final, cast
 from urllib.parse import urlencode
 
 import msgspec
+import msgspec.inspect
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import Match, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
-from timeloom.ports.clock import timestamp
 from timeloom.runtime.hub_seat import Accepted
 from timeloom.server.access import COOKIE, address_of
-from timeloom.server.audit import AuditEntry
 from timeloom.server.browsers import guarded
 from timeloom.server.door import handshake, let_in
-from timeloom.server.limits import Gate
+from timeloom.server.downloads import Download
 from timeloom.server.openapi import document
-from timeloom.server.place import Place
+from timeloom.server.page import page_routes
+from timeloom.server.place import Call, Place
 from timeloom.server.problems import MEDIA_TYPE as PROBLEM_TYPE
 from timeloom.server.problems import problem, problem_of
 from timeloom.server.socketio_app import PATH as SOCKETIO_PATH
@@ -53,10 +54,14 @@ def make_app(place: Place) -> ASGIApp:
     async def openapi(_: Request) -> Response:
         return Response(described, media_type="application/json")
 
+    async def log_in(request: Request, token: str) -> Response:
+        return await _with_cookie(place, request, token)
+
     routes = [
         *(_route(place, one) for one in OPERATIONS),
         *(_socket_route(place, one) for one in SOCKETS),
         Route("/openapi.json", openapi),
+        *page_routes(log_in),
         *([Mount(SOCKETIO_PATH, by_socketio)] if (by_socketio := socketio_app(place)) else []),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_here})
@@ -64,10 +69,8 @@ def make_app(place: Place) -> ASGIApp:
 
 
 def _route(place: Place, operation: Operation) -> Route:
-    route = Route(operation.path, _endpoint(place, operation), methods=[operation.method])
-    # Starlette adds HEAD to GET, and a stream without a body would never end.
-    route.methods = {operation.method}
-    return route
+    # Starlette adds HEAD to GET.
+    return Route(operation.path, _endpoint(place, operation), methods=[operation.method])
 
 
 def _endpoint(place: Place, operation: Operation) -> Endpoint:
@@ -95,10 +98,10 @@ def _endpoint(place: Place, operation: Operation) -> Endpoint:
             response.headers["connection"] = "close"
         if operation.refusal and response.media_type == PROBLEM_TYPE:
             response = operation.refusal(response)
-        await _audit_end(place, request, response)
+        await Call(place=place, request=request).record_end(response.status_code)
         place.metrics.answered(operation.name, response.status_code, time.perf_counter() - began)
         _log(operation, request, response, began)
-        return response
+        return await _without_body(response) if request.method == "HEAD" else response
 
     return answer
 
@@ -119,7 +122,7 @@ async def _answer(place: Place, operation: Operation, request: Request) -> Respo
         await call.record(call.conversation.id)
     answer = await operation.run(call, **given)
     if isinstance(answer, EventStream):
-        return _Counted(answer, place.gate, call.caller.id)
+        return _Kept(answer, call)
     if isinstance(answer, Response):
         return answer
     if isinstance(answer, Accepted):
@@ -149,27 +152,18 @@ def _wants_stream(operation: Operation, request: Request) -> bool:
     return len(operation.answers) == 1 or EVENTS_TYPE in request.headers.get("accept", "")
 
 
-class _Counted(Response):
-    """A stream that counts as one of its caller's as long as it is sent."""
+class _Kept(Response):
+    """A stream that counts as one of its caller's as long as it is sent, and ends with what their token stands for."""
 
-    def __init__(self, stream: EventStream, gate: Gate, caller: str) -> None:
+    def __init__(self, stream: EventStream, call: Call) -> None:
         super().__init__(status_code=stream.status_code)
-        self._stream, self._gate, self._caller = stream, gate, caller
+        self.head: Response = stream
+        self._stream, self._call = stream, call
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._gate.streaming(self._caller):
+        call = self._call
+        with call.place.gate.streaming(call.caller.id), call.watched(self._stream.end):
             await self._stream(scope, receive, send)
-
-
-async def _audit_end(place: Place, request: Request, response: Response) -> None:
-    """Puts on the audit trail what was answered; that the request was made is there already."""
-    asked: AuditEntry | None = getattr(request.state, "audited", None)
-    if asked:
-        ended = msgspec.structs.replace(asked, ts=timestamp(place.clock.epoch_us()), status=response.status_code)
-        try:
-            await place.audit.add(ended)
-        except CodedError as error:
-            _logger.warning("the audit trail lacks an answer", exc_info=error, extra={"fields": {"audit_id": asked.id}})
 
 
 async def _body(place: Place, request: Request) -> bytes:
@@ -219,10 +213,27 @@ def _decoded(kind: type[object], body: bytes, request: Request) -> object:
 
 
 def _query(kind: type[object], request: Request) -> object:
+    said = dict(request.query_params)
+    for name in _counted(kind) & said.keys():
+        if not (said[name].isascii() and said[name].isdigit()):
+            raise CodedError("request_malformed", f"the query is not as expected: {name} is a whole number")
     try:
-        return msgspec.convert(dict(request.query_params), kind, strict=False)
+        return msgspec.convert(said, kind, strict=False)
     except msgspec.ValidationError as error:
         raise CodedError("request_malformed", f"the query is not as expected: {error}") from error
+
+
+@cache
+def _counted(kind: type[object]) -> frozenset[str]:
+    """The fields that are whole numbers, which are read more loosely from text than an address should be."""
+    found = cast(msgspec.inspect.StructType, msgspec.inspect.type_info(kind))
+    return frozenset(field.encode_name for field in found.fields if _is_counted(field.type))
+
+
+def _is_counted(kind: msgspec.inspect.Type) -> bool:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return any(map(_is_counted, kind.types))
+    return isinstance(kind, msgspec.inspect.IntType)
 
 
 async def _with_cookie(place: Place, request: Request, token: str) -> Response:
@@ -236,9 +247,30 @@ async def _with_cookie(place: Place, request: Request, token: str) -> Response:
     return response
 
 
+async def _without_body(response: Response) -> Response:
+    """The head alone: what a stream would tell is not waited for, and a file is not read."""
+    if isinstance(response, Download):
+        await response.close()
+    head = Response(status_code=response.status_code)
+    head.raw_headers = response.head.raw_headers if isinstance(response, _Kept) else response.raw_headers
+    return head
+
+
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem("route_unknown", error.detail, request.url.path, error.status_code)
+    response = problem("route_unknown", error.detail, request.url.path, error.status_code)
+    if error.status_code == 405:
+        response.headers["allow"] = ", ".join(sorted(_methods_at(request)))
+    return response
+
+
+def _methods_at(request: Request) -> set[str]:
+    """What can be done at that address, by all of its routes."""
+    found: set[str] = set()
+    for route in cast(Starlette, request.app).routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 def _log(operation: Operation, request: Request, response: Response, began: float) -> None:

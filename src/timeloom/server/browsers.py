@@ -40,7 +40,7 @@ def guarded(app: ASGIApp, rules: Rules) -> ASGIApp:
             await send(message)
 
         try:
-            rules.check_host(Headers(scope=scope).get("host", ""))
+            rules.check_head(scope.get("method", "CONNECT"), scope.get("raw_path", b""), Headers(scope=scope))
         except CodedError as error:
             refusal = problem_of(error, scope["path"])
             if scope["type"] == "websocket":

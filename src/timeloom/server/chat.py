@@ -9,13 +9,12 @@ from starlette.requests import Request
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, call_id
-from timeloom.core.timeline import is_timestamp
 from timeloom.core.view.progress import CANCEL
-from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.attached import TextFile
 from timeloom.runtime.hub_seat import Accepted, Sent
 from timeloom.server.place import Call
 from timeloom.server.sse import MEDIA_TYPE, EventStream
+from timeloom.server.times import need_past
 
 MAX_SEQ: Final = 2**53
 
@@ -24,7 +23,7 @@ class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A message; without a conversation it begins one."""
 
     message: Annotated[str, Meta(min_length=1)]
-    conversation_id: str = ""
+    conversation_id: str | None = None
 
 
 class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,17 +52,19 @@ class StreamQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 async def post_message(call: Call, body: MessageBody, files: tuple[TextFile, ...] = ()) -> Accepted | EventStream:
     """Say something: it opens a turn, or is a follow-up of the one that runs."""
     hub = call.place.hub
+    listens = MEDIA_TYPE in call.request.headers.get("accept", "")
     if body.conversation_id:
         info = await call.visible(body.conversation_id)
-        accepted = await hub.say(info.id, body.message, files)
+        author = call.author_in(info)
+        if not listens:
+            return await hub.say(info.id, body.message, files, author)
+        accepted, opened = await hub.say_heard(info, body.message, files, author)
     else:
         header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-        accepted = await hub.begin(header, body.message, files)
-    if MEDIA_TYPE not in call.request.headers.get("accept", ""):
-        return accepted
-    info = await call.place.store.info(accepted.conversation_id)
+        if not listens:
+            return await hub.begin(header, body.message, files)
+        accepted, opened = await hub.begin_heard(header, body.message, files)
     call.request.state.accepted = accepted
-    opened = hub.stream(info, _before(accepted, is_new=not body.conversation_id))
     return EventStream(opened, call.place.leave_s, accepted.turn_id)
 
 
@@ -79,12 +80,13 @@ async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = 
         raise CodedError("request_malformed", "a follow-up has a text")
     if files and (body.kind == CANCEL or (body.kind == "steer" and not body.text)):
         raise CodedError("request_malformed", "what ends a turn has no attachments")
-    if body.started_ts and not is_timestamp(body.started_ts):
-        raise CodedError("request_malformed", "started_ts is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z")
+    if body.started_ts:
+        need_past("started_ts", body.started_ts, call.place.clock)
     sent = Sent(
         kind=body.kind,
         text=body.text,
         by=call.caller.user,
+        author=call.author_in(call.conversation),
         mime=body.mime,
         started_ts=body.started_ts,
         files=files,
@@ -94,20 +96,16 @@ async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = 
 
 async def post_approval(call: Call, body: DecisionBody) -> Accepted:
     """Decide on a call that waits for a person; the turn goes on."""
-    info: ConversationInfo = call.conversation
+    return await decide(call, call.call_id, body)
+
+
+async def decide(call: Call, named: str, body: DecisionBody) -> Accepted:
+    """The decision of a caller who may decide, on a call of the call's conversation."""
     try:
-        name = call_id(call.request.path_params["call_id"])
+        name = call_id(named)
     except IdError as error:
         raise CodedError("approval_unknown", str(error)) from error
-    return await call.place.hub.decide(info.id, name, body.approved, call.caller.user, body.text)
-
-
-def _before(accepted: Accepted, *, is_new: bool) -> int:
-    """The last entry before all that the message brought about."""
-    if is_new:
-        return 0
-    # A message that opens a turn stands behind the turn's own header.
-    return accepted.seq - (2 if accepted.status == "started" else 1)
+    return await call.place.hub.decide(call.conversation.id, name, body.approved, call.caller.user, body.text)
 
 
 def _last_event_id(request: Request) -> int:

@@ -10,12 +10,14 @@ from starlette.types import Scope
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, conversation_id
-from timeloom.server.access import EVERY, SAFE_METHODS, Act, Caller, address_of
+from timeloom.server.access import EVERY, Act, Caller, address_of
 from timeloom.server.place import Call, Place, unknown
+from timeloom.server.rules import SAFE_METHODS
 
-Who = Literal["anybody", "known", "operator", "member", "admin", "owner", "decider"]
+Who = Literal["anybody", "known", "operator", "member", "admin", "owner", "reader", "decider"]
 """Everybody; whoever has a key; whoever looks after the server; whoever belongs to the project; its admins; whose
-conversation it is, or an admin of the project, and to read it an approver; whoever decides on what a turn waits for.
+conversation it is, or an admin of the project, and to read it an approver; those who may read it, whatever the method
+is; whoever decides on what a turn waits for.
 """
 
 TENANT_HEADER: Final = "x-timeloom-tenant"
@@ -29,7 +31,7 @@ async def let_in(place: Place, who: Who, request: Request, names: Mapping[str, s
     if who == "anybody" or (who == "operator" and place.rules.metrics == "open"):
         return Call(place=place, request=request, operation=operation)
     caller = await recognised(place, request)
-    call = Call(place=place, request=request, caller=caller, operation=operation)
+    call = Call(place=place, request=request, caller=caller, operation=operation, call_id=str(names.get("call_id", "")))
     match who:
         case "known":
             tenant, project = _own_project(place, caller, request)
@@ -42,6 +44,8 @@ async def let_in(place: Place, who: Who, request: Request, names: Mapping[str, s
             return _need(_member(call, names), caller.role == "admin", "this is for admins of the project")
         case "owner":
             return await _owner(call, names, "read" if request.method in SAFE_METHODS else "change")
+        case "reader":
+            return await _owner(call, names, "read")
         case "decider":
             decides = place.rules.approvals == "owner" or caller.role != "user"
             words = "this is decided by approvers and admins of the project"
@@ -83,13 +87,13 @@ def handshake(scope: Scope, token: str = "") -> Request:
     return Request({**scope, **own})
 
 
-async def let_in_again(call: Call) -> Call:
+async def let_in_again(call: Call, who: Who = "owner", call_id: str = "") -> Call:
     """The call of somebody who keeps a connection, as if it were made now: they, or what they may, may have changed."""
-    names = {"tenant": call.tenant, "project": call.project}
+    names = {"tenant": call.tenant, "project": call.project, "call_id": call_id}
     request = Request({**call.request.scope, "state": {}})
     if call.info is None:
         return await let_in(call.place, "member", request, names, call.operation)
-    return await let_in(call.place, "owner", request, {**names, "conversation_id": call.info.id}, call.operation)
+    return await let_in(call.place, who, request, {**names, "conversation_id": call.info.id}, call.operation)
 
 
 def _need(call: Call, may: bool, words: str) -> Call:
@@ -100,8 +104,7 @@ def _need(call: Call, may: bool, words: str) -> Call:
 
 def _member(call: Call, names: Mapping[str, str]) -> Call:
     tenant, project = names["tenant"], names["project"]
-    if not _belongs(call.caller, tenant, project):
-        raise CodedError("forbidden", "the token is not of this project")
+    _need_member(call.caller, tenant, project)
     return replace(call, tenant=tenant, project=project)
 
 
@@ -121,9 +124,17 @@ def _own_project(place: Place, caller: Caller, request: Request) -> tuple[str, s
     asked = request.headers.get(TENANT_HEADER, ""), request.headers.get(PROJECT_HEADER, "")
     tenant = asked[0] or (place.tenant if caller.tenant == EVERY else caller.tenant)
     project = asked[1] or (place.project if caller.project == EVERY else caller.project)
-    if not _belongs(caller, tenant, project):
-        raise CodedError("forbidden", "the token is not of this project")
+    _need_member(caller, tenant, project)
     return tenant, project
+
+
+def _need_member(caller: Caller, tenant: str, project: str) -> None:
+    for kind, name in (("tenant", tenant), ("project", project)):
+        if not _NAME.fullmatch(name):
+            words = f"a {kind} has 1 to 64 letters, digits, '_', '.' or '-' and begins with a letter or digit"
+            raise CodedError("request_malformed", f"{words}, got {name[:80]!r}")
+    if not caller.is_member(tenant, project):
+        raise CodedError("forbidden", "the token is not of this project")
 
 
 def _belongs(caller: Caller, tenant: str, project: str) -> bool:

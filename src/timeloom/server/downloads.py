@@ -40,7 +40,11 @@ class Download(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            await self._file.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Lets go of the file."""
+        await self._file.close()
 
 
 async def download(request: Request, file: HostedFile, disposition: Disposition) -> Response:

@@ -9,7 +9,6 @@ from timeloom.core.blocks import Feedback
 from timeloom.core.blocks.user import Origin, Reaction
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.timeline import is_timestamp
 from timeloom.core.view.feedback import FeedbackCounts, Given, count
 from timeloom.ports.feedback import FeedbackQuery, JudgedConversation
 from timeloom.ports.reader import ConversationInfo
@@ -18,6 +17,7 @@ from timeloom.runtime.turn_cards import TurnCard, need_turn, turn_cards, turns_a
 from timeloom.server.conversations import whose
 from timeloom.server.cursors import page_after, page_cursor
 from timeloom.server.place import Call
+from timeloom.server.times import need_past, need_time
 
 MAX_TEXT_CHARS: Final = 4_000
 """Longest word on a turn; it stands in the entry itself."""
@@ -107,8 +107,8 @@ class ConversationsInPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 async def post_feedback(call: Call, body: FeedbackBody) -> FeedbackTaken:
     """Say what you think of a turn; what a person said before is replaced."""
-    if body.ts and not is_timestamp(body.ts):
-        raise _no_time("ts")
+    if body.ts:
+        need_past("ts", body.ts, call.place.clock)
     if body.origin == "machine" and call.caller.role != "admin":
         raise CodedError("forbidden", "only an admin passes on what a machine thinks")
     if body.origin == "user" and body.confidence is not None:
@@ -149,8 +149,7 @@ async def post_turns_with_feedbacks(call: Call, body: TurnsBody) -> TurnsWithFee
 async def post_conversations_in_period(call: Call, body: PeriodBody) -> ConversationsInPeriod:
     """The conversations that got feedback in some time, and how satisfied people were."""
     for name, time in (("start", body.start), ("end", body.end)):
-        if not is_timestamp(time):
-            raise _no_time(name)
+        need_time(name, time)
     page = await call.place.store.judged(
         FeedbackQuery(
             tenant=call.tenant,
@@ -174,6 +173,8 @@ async def post_conversations_in_period(call: Call, body: PeriodBody) -> Conversa
 
 
 def _is_asked_for(given: Given, body: TurnsBody) -> bool:
+    if given.is_empty:
+        return False
     return body.origin in (None, given.origin) and (not body.reactions or given.reaction in body.reactions)
 
 
@@ -191,7 +192,3 @@ def _satisfaction(counts: FeedbackCounts) -> Satisfaction:
         machine=counts.machine,
         satisfaction=counts.satisfaction,
     )
-
-
-def _no_time(name: str) -> CodedError:
-    return CodedError("request_malformed", f"{name} is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z")

@@ -56,7 +56,7 @@ async def list_files(call: Call, query: FilesQuery) -> FilesPage:
     """The files of the conversation that can be had, page by page."""
     info = call.conversation
     views = await load_views(call.place.store, info.id)
-    found, after = listed_files(info, views, page_after(query.cursor), query.limit)
+    found, after = await listed_files(call.place.store, info, views, page_after(query.cursor), query.limit)
     return FilesPage(files=tuple(found), cursor=page_cursor(after))
 
 

@@ -45,9 +45,12 @@ class Histories:
         if len(self._spots) > self._most:
             self._spots.popitem(last=False)
 
-    def find(self, owner: Sequence[str], lines: Sequence[Line]) -> Spot | None:
-        """Where somebody is who sends these lines; None where that is not known."""
-        return self._spots.get(_key(owner, lines)) if lines else None
+    def take(self, owner: Sequence[str], lines: Sequence[Line]) -> Spot | None:
+        """Where somebody is who sends these lines; None where that is not known.
+
+        Only the first who goes on from there is told: whoever else sends the same lines is at a branch of its own.
+        """
+        return self._spots.pop(_key(owner, lines), None) if lines else None
 
 
 def with_history(lines: Sequence[Line], message: str) -> str:

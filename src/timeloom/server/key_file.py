@@ -1,10 +1,12 @@
-"""The file of keys: hashes and whose they are, read again when it changes, and keys added to it."""
+"""The file of keys: hashes and whose they are, read again when it changes, and keys added to it and taken out of it."""
 
 import logging
 import os
+import re
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,9 @@ from timeloom.server.access import Caller, Key, Keys, hashed
 
 LOOK_S: Final = 1.0
 """How often the file is looked at; a key that was taken out of it is known for so long."""
+
+_SECTION: Final = re.compile(r"(?:^[ \t]*#.*\n)*^[ \t]*\[\[[ \t]*keys[ \t]*\]\]", re.MULTILINE)
+"""Where a key begins, with the comments before it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -69,14 +74,32 @@ def add_key(path: Path, token: str, caller: Caller) -> None:
     if path.exists():
         read_keys(path)
         before = path.read_text(encoding="utf-8").rstrip("\n") + "\n\n"
-    after = before + _written(Key(sha256=hashed(token), **msgspec.structs.asdict(caller)))
+    _replace(path, before + _written(Key(sha256=hashed(token), **msgspec.structs.asdict(caller))))
+
+
+def remove_keys(path: Path, gone: Collection[Key]) -> None:
+    """Takes these keys out of the file; what else stands there stays as it is, where that can be."""
+    text = path.read_text(encoding="utf-8")
+    left = tuple(key for key in read_keys(path) if key not in gone)
+    starts = [0, *(found.start() for found in _SECTION.finditer(text)), len(text)]
+    sections = [text[start:stop] for start, stop in pairwise(starts)]
+    after = "".join(one for one in sections if not any(key.sha256 in one for key in gone))
+    try:
+        is_whole = _parsed(after, path.name) == left
+    except CodedError:
+        is_whole = False
+    # Written in another form, by hand: then the keys are written anew, without comments.
+    _replace(path, after if is_whole else "\n".join(map(_written, left)))
+
+
+def _replace(path: Path, text: str) -> None:
     # What cannot be read again would lock everybody out.
-    _parsed(after, path.name)
+    _parsed(text, path.name)
     fresh = path.with_name(f".{path.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), 0o600)
-        file.write(after)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)

@@ -18,7 +18,8 @@ class JsonLines(logging.Formatter):
             "ts": timestamp(int(record.created * 1_000_000)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            # What follows the first line of a library is what it was about, word for word.
+            "message": record.getMessage().partition("\n")[0],
         }
         said |= cast(dict[str, object], getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0]:
@@ -32,10 +33,11 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     """Sends what the server logs to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    for name in (OURS, "uvicorn.error"):
+    # asyncio warns of every client that leaves before it has read all.
+    for name, least in ((OURS, level), ("uvicorn.error", logging.WARNING), ("asyncio", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level if name == OURS else logging.WARNING)
+        logger.setLevel(least)
 
 
 def _where(record: logging.LogRecord) -> list[str]:

@@ -13,7 +13,7 @@ from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.view.views import Views
 from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.load_views import load_views
-from timeloom.runtime.replay import ReplayedCall, find_calls, rebuild
+from timeloom.runtime.replay import ReplayedCall, explain, find_calls
 from timeloom.runtime.search import Hit, find_messages
 from timeloom.runtime.turn_cards import TurnCard, need_turn, turn_cards, turns_after
 from timeloom.server.conversations import ListQuery, list_conversations
@@ -119,7 +119,7 @@ async def get_prompt(call: Call, query: PromptQuery) -> Prompt:
     attempt = query.attempt or max(calls, default=0)
     if attempt not in calls:
         raise CodedError("path_not_found", f"no model was asked at {path}, or not so often")
-    rebuilt = await rebuild(store, name, calls[attempt])
+    rebuilt = await explain(store, name, calls[attempt])
     return Prompt(
         call=rebuilt.call,
         system=rebuilt.system,

@@ -12,7 +12,7 @@ from timeloom.core.blocks.round import Usage
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub_events import ChatComplete, ChatError, ConvStatus, Event, Heartbeat
-from timeloom.runtime.hub_seat import Accepted
+from timeloom.runtime.hub_seat import USER, Accepted
 from timeloom.server.answers import Answer
 from timeloom.server.asking import Asked, ask
 from timeloom.server.histories import Line, Spot, with_history
@@ -193,25 +193,32 @@ def _text(message: ChatMessage) -> str:
 async def _asked(call: Call, body: ChatBody, lines: tuple[Line, ...], message: str) -> Asked:
     hub = call.place.hub
     named = call.request.headers.get(CONVERSATION_HEADER) or (body.metadata or {}).get(METADATA_KEY, "")
-    known = (await call.visible(named)).id if named else await _recognised(call, lines)
-    if known is None:
-        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
-        known, message = (await hub.found(header)).id, with_history(lines, message)
-    conversation = known
-    return await ask(call.place, conversation, lambda: hub.say(conversation, message))
+    if named:
+        info = await call.visible(named)
+        return await _said(call, info.id, message, call.author_in(info))
+    histories = call.place.histories
+    if (spot := histories.take(_owner(call), lines)) and await _is_there(call, spot):
+        try:
+            return await _said(call, spot.conversation, message)
+        except BaseException:
+            # It was not said, so whoever tries again goes on from there.
+            histories.keep(_owner(call), lines, spot)
+            raise
+    header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
+    return await _said(call, (await hub.found(header)).id, with_history(lines, message))
 
 
-async def _recognised(call: Call, lines: tuple[Line, ...]) -> ConversationId | None:
-    """The conversation that these lines are all of, if it has not gone on since."""
-    spot = call.place.histories.find(_owner(call), lines)
-    if spot is None:
-        return None
+async def _said(call: Call, conversation: ConversationId, message: str, author: str = USER) -> Asked:
+    return await ask(call.place, conversation, lambda: call.place.hub.say(conversation, message, author=author))
+
+
+async def _is_there(call: Call, spot: Spot) -> bool:
+    """Whether the conversation is still the caller's, and has not gone on since."""
     try:
         info = await call.visible(spot.conversation)
-        status = await call.place.hub.status(info.id)
+        return (await call.place.hub.status(info.id)).turn_id == spot.turn
     except CodedError:
-        return None
-    return info.id if status.turn_id == spot.turn else None
+        return False
 
 
 def _owner(call: Call) -> tuple[str, ...]:

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol
 
-from timeloom.app import NO_MODELS, Setting, SideModels, make_turns
+from timeloom.app import NO_MODELS, Setting, Shared, SideModels, make_shared, make_turns
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.ids import ConversationId
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 from timeloom.tools.registry import ToolRegistry
@@ -29,7 +30,7 @@ class Observer(Protocol):
     def entry(self, entry: Entry, /) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ServerOpening:
     """Opens conversations of one store."""
 
@@ -44,11 +45,20 @@ class ServerOpening:
     listening: Callable[[ConversationId], Callable[[Entry], None]] | None = None
     """Who else hears the entries of a conversation that is opened."""
 
+    @cached_property
+    def shared(self) -> Shared:
+        """What all conversations share."""
+        return make_shared(self.model, self.setting, self.tools)
+
+    def prepare(self) -> None:
+        """Makes what they share before the first of them is opened, which would wait for a table of prices."""
+        self.shared.rates()
+
     async def __call__(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
     ) -> Turns:
         if header:
-            session = await Session.start(self.store, conversation, header, self.clock, self.ids, holder=HOLDER)
+            session = await Session.begin(self.store, conversation, header, self.clock, self.ids, holder=HOLDER)
         else:
             session = await Session.resume(self.store, conversation, self.clock, self.ids, holder=HOLDER)
         try:
@@ -57,7 +67,7 @@ class ServerOpening:
                 hear = _both(hear, self.observer.delta)
             if self.listening:
                 session.listen(self.listening(conversation))
-            return make_turns(session, self.model, self.setting, hear, self.tools, self.side)
+            return make_turns(session, self.model, self.setting, hear, self.shared, self.side)
         except BaseException:
             await session.close()
             raise

@@ -1,9 +1,13 @@
 """The place that is served: a store, the hub around it, and what its routes need beside them."""
 
+import logging
+import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from timeloom.core.codes import CodedError
@@ -13,13 +17,20 @@ from timeloom.ports.ids import Ids
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.runtime.hub import Hub
-from timeloom.server.access import Act, Caller, Doorkeeper
+from timeloom.runtime.hub_seat import USER
+from timeloom.server.access import Act, Caller, Doorkeeper, token_of
 from timeloom.server.audit import AuditEntry, AuditTrail
 from timeloom.server.histories import Histories
 from timeloom.server.limits import Gate
 from timeloom.server.metrics import Metrics
 from timeloom.server.rules import Rules
 from timeloom.server.uploads import UploadLimits
+from timeloom.server.watch import End, Watch
+
+_CALLS: Final = re.compile(r"[A-Za-z0-9_,-]{0,200}")
+"""Names of calls as the audit trail has them: what is none could be what somebody said."""
+
+_logger = logging.getLogger(__name__)
 
 NOBODY: Final = Caller(tenant="nobody", project="nobody", user="nobody")
 """Who asks for what everybody may have."""
@@ -32,6 +43,7 @@ class Place:
     store: Store
     hub: Hub
     doorkeeper: Doorkeeper
+    watch: Watch
     audit: AuditTrail
     workspaces: Path
     """The folder with a folder of files for each conversation."""
@@ -66,12 +78,22 @@ class Call:
     project: str = ""
     info: ConversationInfo | None = None
     operation: str = ""
+    call_id: str = ""
+    """The call that is decided on, or several of them, as far as the request says."""
 
     @property
     def conversation(self) -> ConversationInfo:
         """The conversation that the address names, and which the caller may see."""
         assert self.info is not None
         return self.info
+
+    def watched(self, end: End) -> AbstractContextManager[None]:
+        """A connection that the caller keeps, which is ended once their token has lost what it stood for."""
+        return self.place.watch.over(token_of(self.request), self.caller, end)
+
+    def author_in(self, info: ConversationInfo) -> str:
+        """Whose words the caller's are in that conversation: of whoever it belongs to they are the user's."""
+        return USER if info.user == self.caller.user else self.caller.user
 
     async def visible(self, conversation: str, act: Act = "change") -> ConversationInfo:
         """The conversation of that id, if it is of this project and the caller may do that to it.
@@ -100,10 +122,21 @@ class Call:
             operation=self.operation,
             conversation_id=conversation,
             owner=owner,
-            call_id=str(self.request.path_params.get("call_id", ""))[:64],
+            call_id=self.call_id if _CALLS.fullmatch(self.call_id) else "",
         )
         await place.audit.add(entry)
         about.audited = entry
+
+    async def record_end(self, status: int) -> None:
+        """Puts on the audit trail what was answered; that it was asked for is there already, if it has to be."""
+        asked: AuditEntry | None = getattr(self.request.state, "audited", None)
+        if asked is None:
+            return
+        ended = replace(asked, ts=timestamp(self.place.clock.epoch_us()), status=status)
+        try:
+            await self.place.audit.add(ended)
+        except CodedError as error:
+            _logger.warning("the audit trail lacks an answer", exc_info=error, extra={"fields": {"audit_id": asked.id}})
 
 
 def unknown(conversation: str) -> CodedError:

@@ -10,6 +10,7 @@ from typing import Final
 import uvicorn
 
 from timeloom.server.app import make_app
+from timeloom.server.denials import QuietDenials
 from timeloom.server.heads import bounded_heads
 from timeloom.server.place import Place
 
@@ -43,7 +44,7 @@ class Serving:
             http=bounded_heads(place.gate.limits.head_s),
             server_header=False,
             date_header=False,
-            ws="websockets-sansio",
+            ws=QuietDenials,
             ws_max_size=place.max_body_bytes,
             ws_ping_interval=ping_s,
             ws_ping_timeout=ping_s,

@@ -8,7 +8,8 @@ from msgspec import Meta
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub_events import ChatError
 from timeloom.runtime.hub_seat import Accepted
-from timeloom.server.chat import EventBody, post_event
+from timeloom.server.chat import DecisionBody, EventBody, decide, post_event
+from timeloom.server.door import let_in_again
 from timeloom.server.place import Call
 from timeloom.server.problems import STATUSES
 
@@ -16,6 +17,16 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 MESSAGE: Final = "chat.message"
 EVENT: Final = "chat.event"
+DECISION: Final = "chat.decision"
+
+DECIDED: Final = 202
+"""What the audit trail says of a decision that was taken, as where a request brought it."""
+
+
+class CallDecision(DecisionBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person's decision on a call."""
+
+    call_id: str
 
 
 class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,15 +36,30 @@ class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 async def take(call: Call, event: str, data: object) -> Accepted:
-    """What was sent is on the timeline of the call's conversation; raises where it cannot be taken."""
+    """What was sent is on the timeline of the call's conversation; raises where it cannot be taken, or not any more."""
     match event:
         case "chat.message":
-            said = converted(data, SaidBody)
-            return await call.place.hub.say(call.conversation.id, said.message)
+            said, call = converted(data, SaidBody), await let_in_again(call)
+            info = call.conversation
+            return await call.place.hub.say(info.id, said.message, author=call.author_in(info))
         case "chat.event":
-            return await post_event(call, converted(data, EventBody))
+            return await post_event(await let_in_again(call), converted(data, EventBody))
+        case "chat.decision":
+            return await _decided(call, converted(data, CallDecision))
         case _:
-            raise CodedError("request_malformed", f"what is sent is {MESSAGE} or {EVENT}, got {event[:60]!r}")
+            every = f"{MESSAGE}, {EVENT} or {DECISION}"
+            raise CodedError("request_malformed", f"what is sent is {every}, got {event[:60]!r}")
+
+
+async def _decided(call: Call, body: CallDecision) -> Accepted:
+    call = await let_in_again(call, "decider", body.call_id)
+    try:
+        accepted = await decide(call, body.call_id, body)
+    except CodedError as error:
+        await call.record_end(STATUSES.get(error.code, 500))
+        raise
+    await call.record_end(DECIDED)
+    return accepted
 
 
 def converted(data: object, kind: type[Body]) -> Body:

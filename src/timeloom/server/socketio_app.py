@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ from timeloom.core.blocks import ConversationStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub import Streaming
-from timeloom.runtime.hub_events import Event, Heartbeat
+from timeloom.runtime.hub_events import ChatError, Event, Heartbeat
 from timeloom.runtime.hub_seat import Accepted
 from timeloom.server.chat import MAX_SEQ
 from timeloom.server.door import handshake, let_in, let_in_again
@@ -29,7 +29,7 @@ from timeloom.server.limits import LimitedError
 from timeloom.server.place import Call, Place
 from timeloom.server.problems import problem_of
 from timeloom.server.readers import serve_reader
-from timeloom.server.sending import EVENT, MESSAGE, SaidBody, converted, refusal, take
+from timeloom.server.sending import DECISION, EVENT, MESSAGE, SaidBody, converted, refusal, take
 
 PATH: Final = "/socket.io"
 OPERATION: Final = "socketio"
@@ -97,6 +97,8 @@ class _Guest:
     engine_sid: str
     call: Call | None = None
     reading: asyncio.Task[None] | None = None
+    leaving: asyncio.Task[None] | None = None
+    watched: ExitStack = field(default_factory=ExitStack)
 
 
 def socketio_app(place: Place) -> ASGIApp | None:
@@ -119,9 +121,12 @@ class _Concierge:
         library: Any = import_module(LIBRARY)
         self._place = place
         self._guests: dict[str, _Guest] = {}
-        # Below errors the library logs what is sent.
+        self._dismissing: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
+        # Below errors the library logs what is sent, and of errors those of clients are not ours.
         quiet = logging.getLogger(f"{__name__}.library")
         quiet.setLevel(logging.ERROR)
+        quiet.addFilter(lambda record: record.exc_info is not None)
         server: Any = library.AsyncServer(
             async_mode="asgi",
             # One after the other, so that what is sent in order is taken in order.
@@ -141,7 +146,8 @@ class _Concierge:
             ("join", self._answering(self._join)),
             ("leave", self._answering(self._leave)),
             (MESSAGE, self._answering(self._take_message)),
-            (EVENT, self._answering(self._take_event)),
+            (EVENT, self._answering(self._taking(EVENT))),
+            (DECISION, self._answering(self._taking(DECISION))),
         ):
             self._server.on(event, handler)
 
@@ -157,6 +163,8 @@ class _Concierge:
             async with asyncio.timeout(SEND_S):
                 await send(message)
 
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look_for_strangers(), name="looking for strangers")
         await self._app(scope, receive, send_in_time)
 
     def _check(self, scope: Scope) -> None:
@@ -175,21 +183,61 @@ class _Concierge:
         engine_sid = self._server.manager.eio_sid_from_sid(sid, "/") or ""
         guest = _Guest(environ["asgi.scope"], said if isinstance(said, str) else "", engine_sid)
         try:
-            await let_in(self._place, "known", handshake(guest.scope, guest.token), {}, OPERATION)
+            call = await let_in(self._place, "known", handshake(guest.scope, guest.token), {}, OPERATION)
         except CodedError as error:
             why = refusal(error)
+            leaving = asyncio.create_task(self._dismiss_in_peace(engine_sid), name=f"dismissing {sid}")
+            self._dismissing.add(leaving)
+            leaving.add_done_callback(self._dismissing.discard)
             raise self._refused(why.message, msgspec.to_builtins(why)) from error
+        if engine_sid not in self._server.eio.sockets:
+            raise self._refused("the connection has ended")
         self._guests[sid] = guest
+        guest.watched.enter_context(call.watched(lambda why: self._expel(sid, guest, why)))
+
+    async def _look_for_strangers(self) -> None:
+        """Ends connections that do not say in time who they are."""
+        before: set[str] = set()
+        while True:
+            await asyncio.sleep(self._place.gate.limits.head_s)
+            strangers = self._server.eio.sockets.keys() - {guest.engine_sid for guest in self._guests.values()}
+            for engine_sid in strangers & before:
+                await self._dismiss(engine_sid)
+            before = strangers
+
+    async def _dismiss_in_peace(self, engine_sid: str) -> None:
+        """Ends the connection once whoever was refused has heard so; the library would keep it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._place.gate.limits.head_s):
+                await self._heard(engine_sid)
+        await self._dismiss(engine_sid)
+
+    async def _dismiss(self, engine_sid: str) -> None:
+        connection = self._server.eio.sockets.get(engine_sid)
+        if connection and not connection.closed:
+            await connection.close(wait=False, abort=True)
+            # The end of what is sent: without it a poll that waits would go on waiting.
+            await connection.queue.put(None)
 
     async def _disconnect(self, sid: str, *_: object) -> None:
         guest = self._guests.pop(sid, None)
         if guest is None:
             return
+        guest.watched.close()
         if guest.reading:
             guest.reading.cancel()
         if connection := self._server.eio.sockets.get(guest.engine_sid):
             # The end of what is sent: without it a poll that waits would go on waiting.
             await connection.queue.put(None)
+
+    def _expel(self, sid: str, guest: _Guest, why: ChatError) -> None:
+        """Tells them why, and sees to it that they leave."""
+
+        async def expel() -> None:
+            await self._server.emit(why.name, msgspec.to_builtins(why), to=sid)
+            await self._server.disconnect(sid)
+
+        guest.leaving = guest.leaving or asyncio.create_task(expel(), name=f"expelling {sid}")
 
     def _answering(self, work: Callable[[str, _Guest, object], Awaitable[msgspec.Struct]]) -> Callable[..., Any]:
         """What the client is told of what it asked for; nothing that it sends ends the connection."""
@@ -210,7 +258,7 @@ class _Concierge:
         asked = converted(data, Joining)
         names = {"tenant": asked.tenant, "project": asked.project, "conversation_id": asked.conversation_id}
         request = handshake(guest.scope, guest.token)
-        who = "owner" if asked.conversation_id else "member"
+        who = "reader" if asked.conversation_id else "member"
         call = await let_in(self._place, who, request, names, OPERATION)
         if call.info is None:
             await self._enter(sid, guest, call, None)
@@ -224,25 +272,28 @@ class _Concierge:
         return Joined(conversation_id="", tail=0)
 
     async def _take_message(self, sid: str, guest: _Guest, data: object) -> Accepted:
-        call = await self._here(guest)
+        call = self._here(guest)
         if call.info is not None:
             return await take(call, MESSAGE, data)
-        said = converted(data, SaidBody)
+        said, call = converted(data, SaidBody), await let_in_again(call)
         header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
         accepted = await self._place.hub.begin(header, said.message)
         await self._enter_new(sid, guest, call, accepted.conversation_id)
         return accepted
 
-    async def _take_event(self, sid: str, guest: _Guest, data: object) -> Accepted:
-        call = await self._here(guest)
-        if call.info is None:
-            raise CodedError("request_malformed", "a conversation begins with a message")
-        return await take(call, EVENT, data)
+    def _taking(self, event: str) -> Callable[[str, _Guest, object], Awaitable[Accepted]]:
+        async def taken(_sid: str, guest: _Guest, data: object) -> Accepted:
+            call = self._here(guest)
+            if call.info is None:
+                raise CodedError("request_malformed", "a conversation begins with a message")
+            return await take(call, event, data)
 
-    async def _here(self, guest: _Guest) -> Call:
+        return taken
+
+    def _here(self, guest: _Guest) -> Call:
         if guest.call is None:
             raise CodedError("request_malformed", "join a conversation first")
-        return await let_in_again(guest.call)
+        return guest.call
 
     async def _enter_new(self, sid: str, guest: _Guest, call: Call, conversation: ConversationId) -> None:
         info = await self._place.store.info(conversation)
@@ -280,8 +331,11 @@ class _Concierge:
                 continue
             await self._server.emit(event.name, msgspec.json.decode(msgspec.json.encode(event)), to=sid)
             # Taken before the next one is made: what waits for a slow reader waits where it is bounded.
-            if connection := self._server.eio.sockets.get(engine_sid):
-                await connection.queue.join()
+            await self._heard(engine_sid)
+
+    async def _heard(self, engine_sid: str) -> None:
+        if connection := self._server.eio.sockets.get(engine_sid):
+            await connection.queue.join()
 
 
 async def _never() -> None:

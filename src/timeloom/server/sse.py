@@ -11,9 +11,13 @@ from starlette.types import Receive, Scope, Send
 
 from timeloom.runtime.hub import Streaming
 from timeloom.runtime.hub_events import ChatBlock, ChatComplete, ChatError, ConvStatus, Event, Heartbeat
+from timeloom.runtime.hub_stream import Stream
 from timeloom.server.readers import serve_reader
 
 MEDIA_TYPE: Final = "text/event-stream"
+
+MOST_BYTES: Final = 65_536
+"""How much is sent at once. Less sends more often; more holds back what could be on its way."""
 
 Frames = Callable[[Event], bytes]
 """An event as it is sent; empty where it is not."""
@@ -26,11 +30,12 @@ def frame(event: Event) -> bytes:
     """The event as it is sent."""
     if isinstance(event, Heartbeat):
         return b": still here\n\n"
+    said = _ENCODER.encode(event)
     if not isinstance(event, ChatBlock):
-        return b"event: %s\ndata: %s\n\n" % (event.name.encode(), _ENCODER.encode(event))
+        return b"event: %s\ndata: %s\n\n" % (event.name.encode(), said)
     # A block from outside is given back as it came, perhaps on several lines.
-    data = b"".join(b"data: %s\n" % line for line in _LINES.split(_ENCODER.encode(event)))
-    return b"id: %d\nevent: %s\n%s\n" % (event.seq, event.name.encode(), data)
+    data = b"\ndata: ".join(_LINES.split(said)) if b"\n" in said or b"\r" in said else said
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.name.encode(), data)
 
 
 class EventStream(Response):
@@ -48,21 +53,32 @@ class EventStream(Response):
         self._leave_s = leave_s
         self._turn_id = turn_id
         self._frames = frames
+        self._stream: Stream | None = None
+
+    def end(self, why: ChatError) -> None:
+        """Its reader hears this last; nothing where there is none yet."""
+        if self._stream:
+            self._stream.end(why)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._opened as (stream, events), aclosing(events):
+            self._stream = stream
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await serve_reader(stream, self._leave_s, self._send(events, send), _disconnected(receive))
+            await serve_reader(stream, self._leave_s, self._send(stream, events, send), _disconnected(receive))
 
-    async def _send(self, events: AsyncGenerator[Event], send: Send) -> None:
+    async def _send(self, stream: Stream, events: AsyncGenerator[Event], send: Send) -> None:
+        """Events that come together go out together: each sending costs more than all that is done to an event."""
         is_first = True
+        body = bytearray()
         async for event in events:
-            if said := self._frames(event):
-                await send({"type": "http.response.body", "body": said, "more_body": True})
+            body += self._frames(event)
             if self._turn_id and not is_first and is_last(event, self._turn_id):
                 break
             is_first = False
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            if body and (len(body) > MOST_BYTES or not stream.has_more):
+                await send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+                body.clear()
+        await send({"type": "http.response.body", "body": bytes(body), "more_body": False})
 
 
 def is_last(event: Event, turn_id: str) -> bool:

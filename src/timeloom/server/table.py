@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args, get_type_hints
 
 from starlette.responses import Response
 
-from timeloom.server import ag_ui, chat, conversations, feedback, files, looking, openai_api, service, websocket
+from timeloom.server import ag_ui, chat, conversations, feedback, files, looking, openai_api, page, service, websocket
 from timeloom.server.door import Who
 
 
@@ -79,6 +79,7 @@ _ONE: Final = f"{_LIST}/{{conversation_id}}"
 OPERATIONS: Final = (
     Operation(method="GET", path="/health", who="anybody", run=service.get_health),
     Operation(method="GET", path="/ready", who="anybody", run=service.get_ready),
+    Operation(method="GET", path="/me", who="known", run=page.get_me),
     Operation(method="GET", path="/metrics", who="operator", run=service.get_metrics),
     Operation(method="GET", path=f"/audit/{_PROJECT}", who="admin", run=service.get_audit),
     Operation(method="POST", path=f"/chat/{_PROJECT}", who="member", run=chat.post_message, status=202),
@@ -109,7 +110,7 @@ OPERATIONS: Final = (
     Operation(
         method="POST", path=f"{_ONE}/turns/{{turn_id}}/feedback", who="owner", run=feedback.post_feedback, status=201
     ),
-    Operation(method="POST", path=f"{_ONE}/turns-with-feedbacks", who="owner", run=feedback.post_turns_with_feedbacks),
+    Operation(method="POST", path=f"{_ONE}/turns-with-feedbacks", who="reader", run=feedback.post_turns_with_feedbacks),
     Operation(method="POST", path=f"{_ONE}/fork", who="owner", run=conversations.post_fork, status=201),
     Operation(method="POST", path=f"{_ONE}/erase", who="owner", run=conversations.post_erase, audited=True),
     Operation(
@@ -130,5 +131,5 @@ OPERATIONS: Final = (
     Operation(method="GET", path="/v1/models", who="known", run=openai_api.list_models, refusal=openai_api.refused),
 )
 
-SOCKETS: Final = (Socket(path=f"/chat/{_PROJECT}/{{conversation_id}}/ws", who="owner", run=websocket.hold_socket),)
+SOCKETS: Final = (Socket(path=f"/chat/{_PROJECT}/{{conversation_id}}/ws", who="reader", run=websocket.hold_socket),)
 """What is behind the same door and no request: OpenAPI has no words for it."""

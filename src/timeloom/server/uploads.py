@@ -16,7 +16,8 @@ from starlette.requests import Request
 from timeloom.core.codes import CodedError
 from timeloom.core.paths.names import check_name
 from timeloom.runtime.attached import TextFile
-from timeloom.tools.mime import UNKNOWN, bare, mime_of, text_in
+from timeloom.tools.charsets import codec_of, exact_text
+from timeloom.tools.mime import UNKNOWN, bare, mime_of
 
 FORM: Final = "multipart/form-data"
 
@@ -92,6 +93,8 @@ class _Part:
     name: str = ""
     file_name: str | None = None
     mime: str = ""
+    charset: str = ""
+    """What whoever sent it says it is written in; empty where they do not."""
     value: bytearray = field(default_factory=bytearray)
     file: SpooledTemporaryFile[bytes] | None = None
 
@@ -156,7 +159,11 @@ class _Form:
             # What a browser sends where no file was chosen.
             return
         check_name(name)
-        part.mime = _text_type(name, part.headers.get("content-type", b"").decode("latin-1"))
+        declared = part.headers.get("content-type", b"")
+        part.mime = _text_type(name, declared.decode("latin-1"))
+        part.charset = parse_options_header(declared)[1].get(b"charset", b"").decode("latin-1")
+        if part.charset and not codec_of(part.charset):
+            raise _no_text(name, f"the charset {part.charset[:40]!r} is not known here; send it as UTF-8")
         if len(self._kept) == self._limits.max_files:
             raise _too_large(f"a request has at most {self._limits.max_files} files")
         part.file = self._files.enter_context(_spool())
@@ -204,7 +211,7 @@ def _text_type(name: str, declared: str) -> str:
         mime = mime_of(name)
         mime = "text/plain" if mime == UNKNOWN else mime
     if not _TEXT.fullmatch(mime):
-        raise _no_text(name)
+        raise _no_text(name, "only text can be attached for now")
     return mime
 
 
@@ -212,9 +219,10 @@ def _text_file(part: _Part) -> TextFile:
     name = part.file_name or ""
     assert part.file is not None
     part.file.seek(0)
-    text = text_in(part.file.read(), part.mime)
+    text = exact_text(part.file.read(), part.charset)
     if text is None:
-        raise _no_text(name)
+        written = part.charset[:40] or "UTF-8"
+        raise _no_text(name, f"it is no text in {written}; send it as UTF-8, or say which: text/plain; charset=…")
     return TextFile(name=name, mime=part.mime, text=text)
 
 
@@ -240,5 +248,5 @@ def _too_large(message: str) -> CodedError:
     return CodedError("request_too_large", message)
 
 
-def _no_text(name: str) -> CodedError:
-    return CodedError("attachment_type_unavailable", f"{name[:60]!r} is no text; only text can be attached for now")
+def _no_text(name: str, why: str) -> CodedError:
+    return CodedError("attachment_type_unavailable", f"{name[:60]!r} cannot be attached: {why}")

@@ -2,17 +2,16 @@
 
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub_events import ChatBlock, ChatError, Event, Heartbeat
 from timeloom.server.chat import StreamQuery
-from timeloom.server.door import let_in_again
 from timeloom.server.place import Call
 from timeloom.server.readers import serve_reader
 from timeloom.server.sending import refusal, take
@@ -20,8 +19,12 @@ from timeloom.server.sending import refusal, take
 ACCEPTED: Final = "accepted"
 REFUSED: Final = "refused"
 
-CLOSE_CODES: Final = MappingProxyType({"reader_too_slow": 1013, "server_closing": 1012})
-"""How a socket is closed after an error that ends its stream: try again later, the service restarts; else 1000."""
+CLOSE_CODES: Final = MappingProxyType({"reader_too_slow": 1013, "server_closing": 1012, "unauthorized": 1008})
+"""How a socket is closed after an error that ends its stream: try again later, the service restarts, not allowed; else
+1000."""
+
+GONE: Final = (WebSocketDisconnect, WebSocketDisconnected)
+"""How it is said that nobody is at the other end any more: at first, and then."""
 
 _logger = logging.getLogger(__name__)
 
@@ -49,28 +52,27 @@ async def hold_socket(call: Call, websocket: WebSocket, query: StreamQuery) -> N
     await websocket.accept()
     try:
         async with opened as (stream, events), aclosing(events):
-            await serve_reader(stream, call.place.leave_s, _tell(websocket, events), _hear(websocket, call))
+            with call.watched(stream.end):
+                await serve_reader(stream, call.place.leave_s, _tell(websocket, events), _hear(websocket, call))
     except CodedError as error:
         # Deleted, perhaps, before the first of it was read.
         why = refusal(error)
-        await _send(websocket, Frame(event=why.name, data=why))
-        await websocket.close()
+        if await _send(websocket, Frame(event=why.name, data=why)):
+            await _close(websocket, CLOSE_CODES.get(why.code, 1000))
 
 
 async def _tell(websocket: WebSocket, events: AsyncGenerator[Event]) -> None:
     code = 1000
     async for event in events:
-        match event:
-            case Heartbeat():
-                # The protocol has pings of its own.
-                continue
-            case ChatBlock():
-                await _send(websocket, Frame(event=event.name, id=event.seq, data=event))
-            case _:
-                await _send(websocket, Frame(event=event.name, data=event))
+        if isinstance(event, Heartbeat):
+            # The protocol has pings of its own.
+            continue
+        number = event.seq if isinstance(event, ChatBlock) else 0
+        if not await _send(websocket, Frame(event=event.name, id=number, data=event)):
+            return
         if isinstance(event, ChatError):
             code = CLOSE_CODES.get(event.code, code)
-    await websocket.close(code)
+    await _close(websocket, code)
 
 
 async def _hear(websocket: WebSocket, call: Call) -> None:
@@ -78,7 +80,8 @@ async def _hear(websocket: WebSocket, call: Call) -> None:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        await _send(websocket, await _answer(call, message.get("text") or message.get("bytes") or b""))
+        if not await _send(websocket, await _answer(call, message.get("text") or message.get("bytes") or b"")):
+            return
 
 
 async def _answer(call: Call, said: str | bytes) -> Frame:
@@ -88,7 +91,7 @@ async def _answer(call: Call, said: str | bytes) -> Frame:
         sending = _decoded(said)
         ref = sending.ref
         data = msgspec.json.decode(sending.data)
-        return Frame(event=ACCEPTED, ref=ref, data=await take(await let_in_again(call), sending.event, data))
+        return Frame(event=ACCEPTED, ref=ref, data=await take(call, sending.event, data))
     except CodedError as error:
         return Frame(event=REFUSED, ref=ref, data=refusal(error))
     except Exception:
@@ -103,8 +106,15 @@ def _decoded(said: str | bytes) -> Sending:
         raise CodedError("request_malformed", f"what is sent is a JSON object: {error}") from error
 
 
-async def _send(websocket: WebSocket, frame: Frame) -> None:
+async def _send(websocket: WebSocket, frame: Frame) -> bool:
+    """Whether somebody is there to hear it."""
     try:
         await websocket.send_text(msgspec.json.encode(frame).decode())
-    except WebSocketDisconnect:
-        return
+    except GONE:
+        return False
+    return True
+
+
+async def _close(websocket: WebSocket, code: int) -> None:
+    with suppress(*GONE):
+        await websocket.close(code)

@@ -26,6 +26,12 @@ class AsideStore(MemoryStore):
         """The ledger of the store beneath: what a trial spends is spent."""
         return self._beneath.ledger
 
+    async def is_held(self, conversation: ConversationId) -> bool:
+        try:
+            return await super().is_held(conversation)
+        except ConversationUnknownError:
+            return await self._beneath.is_held(conversation)
+
     async def info(self, conversation: ConversationId) -> ConversationInfo:
         try:
             return await super().info(conversation)

@@ -45,7 +45,8 @@ def judgements_in(entries: Iterable[Entry]) -> Iterator[Judgement]:
     """The feedback among the entries."""
     for entry in entries:
         block = entry.block
-        if isinstance(block, Feedback) and entry.turn_id:
+        # What a machine said replaces nothing, so without a word it is nothing at all.
+        if isinstance(block, Feedback) and entry.turn_id and not (block.erased and block.origin == "machine"):
             yield Judgement(entry.seq, entry.turn_id, sortable(entry.ts), _said(block))
 
 
@@ -69,4 +70,6 @@ def sortable(ts: str) -> str:
 def _said(block: Feedback) -> Said:
     if block.origin == "machine":
         return "machine"
+    if block.erased:
+        return "nothing"
     return block.reaction or ("remark" if block.text.strip() else "nothing")

@@ -85,6 +85,14 @@ class MemoryStore:
         if found and found.lease == lease:
             found.lease = None
 
+    async def is_held(self, conversation: ConversationId) -> bool:
+        return self._found(conversation).lease is not None
+
+    async def begin(
+        self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
+    ) -> tuple[tuple[Entry, ...], Lease]:
+        return await self.append(conversation, 0, drafts), await self.acquire(conversation, holder)
+
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
@@ -320,6 +328,7 @@ def _replace(found: _Conversation, erasure: Erasure) -> None:
     for seq, data in zip(erasure.seqs, erasure.records, strict=True):
         found.records[seq - 1] = data
         found.said.pop(seq, None)
+        found.judged.pop(seq, None)
     title = erasure.title_at(found.title_seq)
     if title is not None:
         found.info, found.title_seq = replace(found.info, title=title), 0

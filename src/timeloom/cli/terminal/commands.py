@@ -67,9 +67,9 @@ async def _attach(floor: Floor, words: str) -> None:
         names = ", ".join(file.name for file in floor.attached)
         floor.page.say(f"attached to the next message: {names}" if names else "/attach PATH names a text file")
         return
-    file = read_file(words, [one.name for one in floor.attached])
+    file = read_file(words)
     floor.attached.append(file)
-    floor.page.say(f"{one_line(file.name)} ({size(file.size_bytes)}) goes with the next message")
+    floor.page.say(f"{one_line(file.name)} ({size(len(file.text.encode()))}) goes with the next message")
 
 
 async def _sources(floor: Floor, _: str) -> None:

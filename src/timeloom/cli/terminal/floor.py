@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 
 from timeloom.cli.rooms import Rooms
-from timeloom.cli.terminal.attach import AttachedFile
 from timeloom.cli.terminal.harmless import one_line
 from timeloom.cli.terminal.page import Page
 from timeloom.cli.terminal.report import Report
 from timeloom.cli.terminal.screen import Screen
 from timeloom.core.blocks import Completion, UserPrompt
 from timeloom.core.ids import ConversationId
+from timeloom.runtime.attached import TextFile
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 
@@ -24,7 +24,7 @@ class Floor:
     report: Report
     turns: Turns
     model: str
-    attached: list[AttachedFile] = field(default_factory=list[AttachedFile])
+    attached: list[TextFile] = field(default_factory=list[TextFile])
     choices: list[ConversationId] = field(default_factory=list[ConversationId])
     """Conversations that were listed and can be chosen by their number."""
     leaving: bool = False

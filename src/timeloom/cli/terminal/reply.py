@@ -9,7 +9,7 @@ from timeloom.cli.terminal.markdown_blocks import MarkdownBlock
 from timeloom.cli.terminal.page import Page
 from timeloom.core.payload import Text
 from timeloom.core.sources import SourceRow
-from timeloom.runtime.ask_model import LiveDelta
+from timeloom.core.stream.live import LiveDelta
 
 MAX_NOTE_CHARS: Final = 400
 """How much of a note is kept to show it while it is written."""

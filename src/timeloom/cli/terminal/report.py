@@ -38,10 +38,10 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.payload import Text
 from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
+from timeloom.core.stream.live import LiveDelta
 from timeloom.core.timeline import Entry
 from timeloom.core.view.progress import STEERED
 from timeloom.core.view.views import Views
-from timeloom.runtime.ask_model import LiveDelta
 from timeloom.runtime.make_room import Compaction
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -7,7 +7,6 @@ from typing import Final
 
 from timeloom.cli.rooms import Rooms
 from timeloom.cli.terminal.asking import LeftError, ask
-from timeloom.cli.terminal.attach import attachment_blocks
 from timeloom.cli.terminal.commands import MAX_CHOICES, completed, run_command
 from timeloom.cli.terminal.drawing import Drawing, takes_links
 from timeloom.cli.terminal.figures import cost_line
@@ -19,11 +18,11 @@ from timeloom.cli.terminal.report import Report
 from timeloom.cli.terminal.screen import Event, Pressed, Screen, Typed
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.paths import AttachmentPath
 from timeloom.providers.naming import notice
+from timeloom.runtime.attached import attachment_blocks
+from timeloom.runtime.elsewhere import HISTORY
 from timeloom.runtime.turn import Pause
-
-HISTORY: Final = "chat_history"
-"""The file in the data folder that keeps what was typed."""
 
 _COURSE: Final = "new course (empty stops)> "
 
@@ -148,7 +147,7 @@ class _Talk:
         for file in files:
             self._page.say(f"with {one_line(file.name)}", "quiet", "you")
         turn = turns.session.new_turn_id()
-        await self._work(turns.run(text, attachment_blocks(files, turn), turn))
+        await self._work(turns.run(text, attachment_blocks(files, lambda name: AttachmentPath(turn, name)), turn))
 
     async def _work(self, work: Coroutine[object, object, Pause]) -> None:
         """Runs a turn to its end, with all that is asked and said in between."""

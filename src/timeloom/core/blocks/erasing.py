@@ -16,6 +16,7 @@ from timeloom.core.blocks import (
     Cut,
     Digest,
     Erased,
+    Feedback,
     Hidden,
     ModelAnswered,
     ModelCalled,
@@ -63,6 +64,9 @@ def erased(block: AnyBlock) -> AnyBlock:
             return replace(block, erased=True, text=_said(block.text), detail="")
         case Completion():
             return replace(block, erased=True, text=ERASED, suggested_followups=())
+        case Feedback():
+            # As if it had been taken back: a word in its place would stand for what somebody thinks.
+            return replace(block, erased=True, reaction=None, text="", confidence=None)
         case Unknown():
             return replace(block, erased=True, json=_foreign(block))
         case _:

@@ -136,16 +136,17 @@ def _event_lines(live: LiveEventsView) -> list[str]:
 
 
 def _workspace_lines(given: Sequence[str], artifacts: ArtifactsView, turn: TurnId) -> list[str]:
-    newest = islice(reversed(artifacts.artifacts), MAX_LOOKED_AT)
-    mine = (path for path in newest if path.startswith(f"fi:{turn}."))
+    newest, own = islice(reversed(artifacts.artifacts), MAX_LOOKED_AT), f"fi:{turn}."
+    mine = (path for path in newest if path.startswith(own))
     files = [f"  {one_line(path)}" for path in islice(mine, MAX_FILES)]
     rows = [f"  {one_line(line)}" for line in given[:MAX_FILES]] + files[::-1]
     return ["[WORKSPACE]", *rows] if rows else []
 
 
 def _feedback_lines(feedback: FeedbackView) -> list[str]:
-    every = (_feedback_line(turn, one) for turn in reversed(feedback.turns) for one in reversed(feedback.turns[turn]))
-    newest = list(islice(every, MAX_FEEDBACK))[::-1]
+    every = ((turn, one) for turn in reversed(feedback.turns) for one in reversed(feedback.turns[turn]))
+    said = (_feedback_line(turn, one) for turn, one in every if not one.is_empty)
+    newest = list(islice(said, MAX_FEEDBACK))[::-1]
     return ["[FEEDBACK]", *newest] if newest else []
 
 

@@ -17,6 +17,9 @@ from timeloom.core.stream.markdown_citations import MarkdownFinder
 MAX_UNKNOWN: Final = 1_000
 """Most unknown ids that are reported. Smaller could hide a mistake; larger lets a hostile text fill the report."""
 
+MAX_UNREAD_CHARS: Final = 16_384
+"""How much text without a token may wait to be read. Smaller reads more often; larger reads longer at once."""
+
 
 class SourceLike(Protocol):
     """A row of the sources pool, as far as a citation needs it."""
@@ -47,6 +50,9 @@ class CitationRewriter:
         self._format: Format = format
         self._finder = DocumentFinder() if format == "html" else MarkdownFinder()
         self._citations: deque[Citation] = deque()
+        self._unread: list[str] = []
+        """What was handed on, and which the finder has to know only once a token comes."""
+        self._unread_chars = 0
         self._pieces: list[str] = []
         self._offset = 0
         self._blocked_at = -1
@@ -66,6 +72,9 @@ class CitationRewriter:
 
     def feed(self, text: str) -> str:
         """The text that can be shown now; what may still become a citation, or may not, is held back."""
+        if not self._pieces and "[" not in text:
+            return self._passed_unread(text)
+        self._read()
         self._pieces.append(text)
         self._citations += self._finder.feed(text)
         if self._finder.settled <= self._blocked_at:
@@ -74,8 +83,25 @@ class CitationRewriter:
 
     def close(self) -> str:
         """The rest of the text."""
+        if not self._pieces:
+            return ""
         self._citations += self._finder.close()
         return self._drain(final=True)
+
+    def _passed_unread(self, text: str) -> str:
+        """Hands on text in which no token can begin, and leaves it to later to find out what it makes of tokens."""
+        self._unread.append(text)
+        self._unread_chars += len(text)
+        self._offset += len(text)
+        if self._unread_chars > MAX_UNREAD_CHARS:
+            self._read()
+        return self._passed(text)
+
+    def _read(self) -> None:
+        if self._unread:
+            self._finder.feed("".join(self._unread))
+            self._unread.clear()
+            self._unread_chars = 0
 
     def _drain(self, *, final: bool) -> str:
         text = "".join(self._pieces)
@@ -88,7 +114,7 @@ class CitationRewriter:
             done = end
         stop = len(text) if final else self._stop(text, done)
         out.append(self._passed(text[done:stop]))
-        self._pieces = [text[stop:]]
+        self._pieces = [text[stop:]] if stop < len(text) else []
         self._offset += stop
         return "".join(out)
 

@@ -22,6 +22,11 @@ class Given(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     author: str = ""
     hint: str = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing any more, because what it said was erased."""
+        return self.reaction is None and self.confidence is None and not self.hint
+
 
 class FeedbackCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How many reactions of people stand, by what they say, and how much machines have said beside them."""
@@ -68,7 +73,8 @@ class FeedbackView(msgspec.Struct):
 
 def count(given: Iterable[Given]) -> FeedbackCounts:
     """The counts of this feedback."""
-    return FeedbackCounts.of((one.reaction or "") if one.origin == "user" else one.origin for one in given)
+    said = (one for one in given if not one.is_empty)
+    return FeedbackCounts.of((one.reaction or "") if one.origin == "user" else one.origin for one in said)
 
 
 def _given(seq: int, block: Feedback) -> Given:

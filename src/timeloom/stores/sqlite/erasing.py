@@ -8,7 +8,7 @@ from timeloom.stores.batch import record_crc
 from timeloom.stores.blob_folder import BlobFolder, Staging
 from timeloom.stores.erasure import Erasure, check_places, unreferred
 from timeloom.stores.holders import Holders
-from timeloom.stores.sqlite import changes
+from timeloom.stores.sqlite import changes, feedback
 from timeloom.stores.sqlite.connections import Connections, explained
 from timeloom.stores.sqlite.database import Database
 from timeloom.stores.sqlite.reading import decoded, rows_of
@@ -69,6 +69,7 @@ def _replace(connection: Database, found: changes.Whereabouts, erasure: Erasure)
         connection.execute("UPDATE entries SET crc = ?, record = ? WHERE place = ?", (crc, record, before | seq))
         if connection.execute("SELECT 1 FROM said_docsize WHERE id = ?", (before | seq,)).fetchone():
             connection.execute("DELETE FROM said WHERE rowid = ?", (before | seq,))
+        feedback.forget_one(connection, found.number, seq)
     title = erasure.title_at(found.title_seq)
     if title is not None:
         sql = "UPDATE conversations SET title = ?, title_seq = 0 WHERE n = ?"

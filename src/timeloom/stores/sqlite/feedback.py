@@ -34,6 +34,11 @@ def forget(connection: Database, number: int) -> None:
     connection.execute("DELETE FROM feedback WHERE n = ?", (number,))
 
 
+def forget_one(connection: Database, number: int, seq: int) -> None:
+    """Removes what was said in an entry that is erased."""
+    connection.execute("DELETE FROM feedback WHERE n = ? AND seq = ?", (number, seq))
+
+
 def listed(connection: Database, number: int) -> dict[int, str]:
     """What the table says of that conversation, by its places."""
     rows = connection.execute("SELECT seq, said FROM feedback WHERE n = ?", (number,)).fetchall()

@@ -44,6 +44,14 @@ def release(connection: Database, holders: Holders, lease: Lease) -> None:
         connection.execute(sql, (held.number,))
 
 
+def is_held(connection: Database, holders: Holders, conversation: ConversationId) -> bool:
+    """Whether one that is alive has the conversation."""
+    held = _read(connection, conversation)
+    if held is None:
+        raise ConversationUnknownError(conversation)
+    return bool(held.holder) and holders.is_alive(held.holder)
+
+
 def admit(connection: Database, holders: Holders, conversation: ConversationId, lease: Lease | None) -> None:
     """Lets an append through whose lease is not plainly in force, or raises: the way that is seldom taken."""
     held = _read(connection, conversation)

@@ -112,8 +112,7 @@ class SqliteStore:
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
         def change(connection: Database) -> Lease:
-            held_by, now = storable(holder[:HOLDER_CHARS]), timestamp(self._clock.epoch_us())
-            return leases.acquire(connection, self._holders, conversation, held_by, now)
+            return self._leased(connection, conversation, holder)
 
         return await taken(self._change(conversation, change), self.release)
 
@@ -122,24 +121,25 @@ class SqliteStore:
         if not self._closed:
             await self._change(lease.conversation, lambda connection: leases.release(connection, self._holders, lease))
 
+    async def is_held(self, conversation: ConversationId) -> bool:
+        return await self._read(
+            lambda connection: leases.is_held(connection, self._holders, conversation), conversation
+        )
+
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
-        writer = self._writable(conversation)
-        staging = Staging(self._blobs)
-        try:
-            if is_light(drafts):
-                batch = make_batch(conversation, expected_tail, drafts)
-            else:
-                batch = await self._in_thread(lambda: self._staged(conversation, expected_tail, drafts, staging))
-            await writer.run(
-                lambda connection: changes.append(connection, self._blobs, self._holders, batch, staging, lease),
-                lambda found: self._followers.wake((found.number,)),
-                asker=conversation,
-            )
-        finally:
-            staging.drop()
-        return batch.entries
+        entries, _ = await self._append(conversation, expected_tail, drafts, lease, lambda _: None)
+        return entries
+
+    async def begin(
+        self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
+    ) -> tuple[tuple[Entry, ...], Lease]:
+        def then(connection: Database) -> Lease:
+            return self._leased(connection, conversation, holder)
+
+        begun = self._append(conversation, 0, drafts, None, then)
+        return await taken(begun, lambda begun: self.release(begun[1]))
 
     async def delete(self, conversation: ConversationId) -> None:
         writer = self._writable(conversation)
@@ -334,6 +334,38 @@ class SqliteStore:
         self._holders.close()
         if self._presence is not None:
             os.close(self._presence)
+
+    async def _append(
+        self,
+        conversation: ConversationId,
+        expected_tail: int,
+        drafts: Sequence[Draft],
+        lease: Lease | None,
+        then: Callable[[Database], T],
+    ) -> tuple[tuple[Entry, ...], T]:
+        """The entries, and what else was done in their transaction."""
+        writer = self._writable(conversation)
+        staging = Staging(self._blobs)
+
+        def change(connection: Database) -> tuple[changes.Whereabouts, T]:
+            found = changes.append(connection, self._blobs, self._holders, batch, staging, lease)
+            return found, then(connection)
+
+        try:
+            if is_light(drafts):
+                batch = make_batch(conversation, expected_tail, drafts)
+            else:
+                batch = await self._in_thread(lambda: self._staged(conversation, expected_tail, drafts, staging))
+            _, done = await writer.run(
+                change, lambda changed: self._followers.wake((changed[0].number,)), asker=conversation
+            )
+        finally:
+            staging.drop()
+        return batch.entries, done
+
+    def _leased(self, connection: Database, conversation: ConversationId, holder: str) -> Lease:
+        held_by, now = storable(holder[:HOLDER_CHARS]), timestamp(self._clock.epoch_us())
+        return leases.acquire(connection, self._holders, conversation, held_by, now)
 
     def _writable(self, conversation: ConversationId | None = None) -> Writer:
         self._check_open()

@@ -27,7 +27,7 @@ QUICK_S: Final = 0.001
 """How long a commit may take for the next to be done where it is asked for. Waking the writer and being woken by it
 takes about 0.1 ms, half as much as a commit on a good disk; on a slow one an event loop must not wait."""
 
-LONE_S: Final = 0.02
+LONE_S: Final = 0.002
 """How long nobody else must have asked for an asker to count as alone; those who come together share a commit."""
 
 LOG_BYTES: Final = (CHECKPOINT_PAGES + 64) * 4120
@@ -67,6 +67,7 @@ class Writer:
         """Held by whoever works with the connection."""
         self._commit_s = 0.0
         self._asker: object = None
+        self._asked_at = 0.0
         self._other_at = 0.0
         connection.set_wal_hook(self._note_pages)
         self._thread = threading.Thread(target=self._work, name="timeloom-writer", daemon=True)
@@ -112,9 +113,9 @@ class Writer:
     def _is_alone(self, asker: object) -> bool:
         now = time.monotonic()
         if asker is None or asker != self._asker:
-            self._asker, self._other_at = asker, now
-            return False
-        return now - self._other_at > LONE_S and 0 < self._commit_s < QUICK_S
+            self._asker, self._other_at = asker, self._asked_at
+        self._asked_at = now
+        return asker is not None and now - self._other_at > LONE_S and 0 < self._commit_s < QUICK_S
 
     def _carry_out_here(self, change: Callable[[Database], None]) -> bool:
         """Whether the change was carried out; not so where others wait, or another process has the lock."""
@@ -128,7 +129,13 @@ class Writer:
             return False
         finally:
             self._connection.set_busy_timeout(self._lock_wait_ms)
-        (outcome,) = self._commit([change])
+        try:
+            (outcome,) = self._commit([change])
+        except BaseException:
+            # Whoever asked hears of what nobody foresaw; the next must not find a transaction that is open.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
         if self._wal_pages >= CHECKPOINT_PAGES:
             # That takes longer than anybody should wait here.
             self._requests.put("checkpoint")

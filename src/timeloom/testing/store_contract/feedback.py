@@ -1,6 +1,9 @@
 """Checks of feedback: which conversations have some, what stands of it, and when it was given."""
 
-from timeloom.core.blocks import ConversationStarted, Feedback, ForkPoint
+from msgspec.structs import replace
+
+from timeloom.core.blocks import ConversationStarted, Erased, Feedback, ForkPoint
+from timeloom.core.blocks.erasing import erased
 from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
@@ -23,6 +26,18 @@ def _machine(at: int = 0, turn: str = "turn_1") -> Draft:
 
 def _names(page: FeedbackPage) -> list[str]:
     return [one.info.id for one in page.conversations]
+
+
+async def feedback_that_was_erased_is_not_counted(open_store: Open) -> None:
+    """What a person said is gone as if they had taken it back, what a machine said as if it had said nothing."""
+    query = FeedbackQuery(tenant="tenant")
+    async with opened(open_store) as store:
+        drafts = [header(), _said("ok"), _said("not_ok"), _said("neutral", turn="turn_2"), _machine(), _machine()]
+        before = await store.append(CONVERSATION, 0, drafts)
+        gone = [replace(entry, block=erased(entry.block)) for entry in (before[2], before[4])]
+        await store.erase(CONVERSATION, 6, gone, draft(Erased(by="somebody")))
+        assert (await store.judged(query)).total == FeedbackCounts(neutral=1, machine=1)
+        assert (await store.verify()).findings == ()
 
 
 async def of_a_turn_the_newest_word_of_a_person_is_counted(open_store: Open) -> None:

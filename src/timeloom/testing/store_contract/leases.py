@@ -12,18 +12,39 @@ async def a_conversation_has_one_holder_at_a_time(open_store: Open) -> None:
     """Who comes second is told who holds it; after a release it is free."""
     async with opened(open_store) as store:
         await refused("conversation_unknown", store.acquire(CONVERSATION, "nobody"))
+        await refused("conversation_unknown", store.is_held(CONVERSATION))
         await store.append(CONVERSATION, 0, [header()])
+        assert not await store.is_held(CONVERSATION)
         await store.append(ConversationId("conv_b"), 0, [header()])
         first = await store.acquire(CONVERSATION, "the first\ud800" + "x" * 1000)
         assert first.conversation == CONVERSATION
+        assert await store.is_held(CONVERSATION)
         error = await refused("conversation_held", store.acquire(CONVERSATION, "the second"))
         assert isinstance(error, HeldError)
         assert "the first" in str(error) and error.since in str(error)
         assert len(str(error)) < 600
         await store.acquire(ConversationId("conv_b"), "the second")
         await store.release(first)
+        assert not await store.is_held(CONVERSATION)
         second = await store.acquire(CONVERSATION, "the second")
         assert second.epoch > first.epoch
+
+
+async def a_conversation_can_be_held_from_its_first_entry_on(open_store: Open) -> None:
+    """Entries and lease come together, or neither."""
+    async with opened(open_store) as store:
+        await refused("entry_malformed", store.begin(CONVERSATION, [thought("without a header")], "holder"))
+        await refused("conversation_unknown", store.info(CONVERSATION))
+        entries, lease = await store.begin(CONVERSATION, [header(), thought("first")], "holder")
+        assert [entry.seq for entry in entries] == [1, 2]
+        assert await store.load(CONVERSATION) == list(entries)
+        await refused("conversation_held", store.append(CONVERSATION, 2, [thought("without")]))
+        await refused("conversation_held", store.begin(CONVERSATION, [header()], "another"))
+        assert [entry.seq for entry in await store.append(CONVERSATION, 2, [thought("with it")], lease)] == [3]
+        await store.release(lease)
+        await refused("conflict", store.begin(CONVERSATION, [header()], "another"))
+        assert not await store.is_held(CONVERSATION)
+        assert (await store.verify()).findings == ()
 
 
 async def what_is_held_takes_appends_with_its_lease_only(open_store: Open) -> None:

@@ -139,8 +139,10 @@ async def _collect(process: Process, said: bytes, places: dict[int, int], most: 
     """Adds the hits as they come; says whether all of them came."""
     assert process.stdin
     assert process.stdout
-    process.stdin.write(said)
-    process.stdin.close()
+    # One that is done already has closed it, and not every event loop lets that pass.
+    if not process.stdin.is_closing():
+        process.stdin.write(said)
+        process.stdin.close()
     async for line in process.stdout:
         found = _HIT.fullmatch(line.rstrip(b"\r\n"))
         if found and (place := places.get(int(found[1]))) is not None:

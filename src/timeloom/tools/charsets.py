@@ -1,0 +1,59 @@
+"""Charsets: a text from outside, read as it was written or not at all."""
+
+import re
+from encodings.aliases import aliases
+from typing import Final
+
+_MOST_CHARS: Final = 40
+"""Longest name of a charset that is looked at."""
+
+_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+_KNOWN: Final = frozenset(
+    {
+        "ascii",
+        "big5",
+        "cp932",
+        "cp949",
+        "euc_jp",
+        "euc_kr",
+        "gb18030",
+        "gb2312",
+        "gbk",
+        "koi8_r",
+        "koi8_u",
+        "latin_1",
+        "mac_roman",
+        "shift_jis",
+        "utf_8",
+        "utf_16",
+        "utf_16_be",
+        "utf_16_le",
+        *(f"cp{number}" for number in (866, 874, *range(1250, 1259))),
+        *(f"iso8859_{number}" for number in (*range(2, 12), *range(13, 17))),
+    }
+)
+"""Charsets of texts, by the names of their codecs: other codecs are none, or take long for what is made to be slow."""
+
+
+def exact_text(data: bytes, charset: str = "") -> str | None:
+    """The text that the bytes are in that charset, or in UTF-8; None where they are none, or it is not known here.
+
+    A byte order mark counts more than what somebody says.
+    """
+    codec = next((codec for mark, codec in _MARKS if data.startswith(mark)), "") or codec_of(charset or "utf-8")
+    if not codec:
+        return None
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def codec_of(charset: str) -> str:
+    """The codec of a charset; empty where it is not known here."""
+    said = re.sub(r"[^a-z0-9]+", "_", charset[:_MOST_CHARS].lower()).strip("_")
+    # Python's own lookup keeps every name that it was ever asked for.
+    name = aliases.get(said, said)
+    return name if name in _KNOWN else ""
