@@ -77,7 +77,7 @@ def test_a_conversation_that_cannot_be_gone_on_with_is_an_error_that_says_so(tmp
     (workspaces / conversation).write_text("in the way")
     failed = worker(tmp_path)
     assert failed.returncode == 1
-    assert failed.stdout.startswith(f"{conversation}: failed: an unexpected FileExistsError")
+    assert failed.stdout.startswith(f"{conversation}: failed: the conversation's folder cannot be made: File exists")
 
 
 def test_in_a_folder_without_conversations_there_is_nothing_to_do(tmp_path: Path) -> None:

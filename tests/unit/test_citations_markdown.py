@@ -245,6 +245,16 @@ def test_the_text_does_not_depend_on_how_it_was_cut(text: str, data: st.DataObje
     assert rewritten(*pieces) == rewritten(*text) == rewritten(text)
 
 
+@pytest.mark.parametrize("opening", ["<!--", "<!---", "<!-", "<![CDATA[", "<![CDAT", "<!DOCTYPE", "<!"])
+@pytest.mark.parametrize("rest", [" [[S:700002]] -->", "> [[S:700002]] -->", "]> [[S:700002]] ]]>"])
+def test_a_declaration_may_be_cut_wherever_it_has_just_begun(opening: str, rest: str) -> None:
+    text = f"[[S:700001]]{opening}{rest} [[S:700003]]"
+    expected = find_citations(text)
+    for cut in range(len(text)):
+        finder = MarkdownFinder()
+        assert [*finder.feed(text[:cut]), *finder.feed(text[cut:]), *finder.close()] == expected
+
+
 MARK = re.compile(r'<a href="https://e\.example/[^"]*" title="[^"]*">\[(7[0-9]{5})\]</a>|(?<!:)\[(7[0-9]{5})\]')
 
 

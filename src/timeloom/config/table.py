@@ -25,6 +25,7 @@ OTHER_VARIABLES: Final = frozenset(
         "TIMELOOM_HYPOTHESIS",
         "TIMELOOM_NEEDLES",
         "TIMELOOM_POWER_CUTS",
+        "TIMELOOM_SCREENSHOTS",
         "TIMELOOM_WRITE_GOLDEN",
     }
 )
