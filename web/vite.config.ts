@@ -1,8 +1,9 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
+import { diagramFrame } from "./diagram.build.ts";
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), diagramFrame],
   base: "./",
   build: {
     outDir: "../src/timeloom/web",
@@ -14,5 +15,5 @@ export default defineConfig({
     license: { fileName: "licenses.md" },
     chunkSizeWarningLimit: 800,
   },
-  server: { proxy: Object.fromEntries(["/chat", "/conversations", "/events", "/me", "/ready", "/frame.html"].map((path) => [path, "http://127.0.0.1:8700"])) },
+  server: { proxy: Object.fromEntries(["/chat", "/conversations", "/events", "/me", "/ready", "/frame.html", "/diagram.html"].map((path) => [path, "http://127.0.0.1:8700"])) },
 });

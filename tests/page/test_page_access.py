@@ -53,6 +53,12 @@ PLAYS = (
         answer(ANSWER, "How long does it take?", "Is there a night ferry?"),
         titled("Ferries to the islands"),
     ),
+    play(
+        "twice",
+        *(call("react.plan", "", mode="new", steps=["One"]), call("react.read", "", paths=["fi:nothing.md"])) * 2,
+        answer("| a |\n|---|\n| 1 |\n\nand\n\n| b |\n|---|\n| 2 |"),
+        titled("Twice"),
+    ),
 )
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
@@ -113,10 +119,26 @@ def test_axe_finds_nothing_serious_wherever_a_person_can_be(
     expect(page.get_by_role("complementary", name="Inspector")).to_contain_text("ANNOUNCE")
     assert serious(page) == []
     picture(page, folder, "page-inspector" if scheme == "dark" else "light-inspector")
+    page.get_by_role("button", name="Run again from this round").click()
+    expect(page.get_by_text("The model decided the same in every round.")).to_be_visible()
+    assert serious(page) == []
     page.locator(".current").get_by_role("button", name=re.compile("^More about")).click()
     page.get_by_role("menuitem", name="Delete").click()
     expect(page.get_by_role("alertdialog")).to_be_visible()
     assert serious(page) == []
+    visit.leave()
+
+
+def test_no_two_landmarks_have_the_same_name(browser: Browser, server: Server) -> None:
+    visit = Visit(browser, server)
+    page = visit.come_in()
+    visit.say("All of it twice.")
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    for button in page.locator(".call-head").all():
+        button.click()
+    page.evaluate(AXE)
+    found = page.evaluate("async () => (await axe.run({ runOnly: ['landmark-unique', 'heading-order'] })).violations")
+    assert found == []
     visit.leave()
 
 

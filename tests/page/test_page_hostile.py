@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from xml.etree import ElementTree as ET
 
 import pytest
 from page_stage import Server, Visit, answer, call, play, serving, thought, titled
@@ -85,6 +86,35 @@ def hostile(canary: str) -> str:
     return "\n\n".join(f"{text}\n\nafter{n}" for n, text in enumerate(payloads(canary)))
 
 
+def diagrams(canary: str) -> list[str]:
+    loose = {"securityLevel": "loose", "htmlLabels": True, "flowchart": {"htmlLabels": True}, "maxTextSize": 9_999_999}
+    styled = {"themeCSS": f'@import "{canary}/theme.css"; * {{ background: url({canary}/theme.png) }}'}
+    image = "<img src=x onerror=window.hit=1>"
+    init = json.dumps({**loose, **styled, "__proto__": {"hit": 1}, "secure": []})
+    return [
+        'flowchart TD\n A --> B\n click A "javascript:window.hit=1"',
+        "flowchart TD\n A --> B\n click A call alert()\n click B href javascript:window.hit=1 _top",
+        f'flowchart TD\n A["<img src={canary}/a.png onerror=window.hit=1>"] --> B["<script>window.hit=1</script>"]',
+        f'%%{{init: {init}}}%%\nflowchart TD\n A["<img src={canary}/b.png onerror=window.hit=1>"] --> B',
+        f'---\nconfig: {init}\n---\nflowchart TD\n A["<svg onload=window.hit=1><a href=javascript:alert()>x"]',
+        f"flowchart TD\n A --> B\n style A fill:url({canary}/fill.svg),background:url({canary}/style.png)",
+        f"flowchart TD\n A:::c --> B\n classDef c fill:#fff,background-image:url({canary}/class.png)",
+        f'flowchart TD\n A@{{ img: "{canary}/shape.png", label: "x", w: 60, h: 60 }} --> B@{{ icon: "fa:user" }}',
+        'flowchart TD\n A["`**x** <iframe srcdoc=x></iframe> ![x](' + canary + '/markdown.png)`"]',
+        'flowchart TD\n A["$$\\href{javascript:window.hit=1}{x}$$"]',
+        f'flowchart TD\n A["</style></svg><script>window.hit=1</script><foreignObject>{image}"]',
+        f"sequenceDiagram\n participant A\n link A: x @ javascript:window.hit=1\n A->>A: {image}",
+        f'classDiagram\n class A\n link A "{canary}/link"\n click A href "javascript:window.hit=1" "<b>x</b>"',
+        f'stateDiagram-v2\n a --> b\n click a "{canary}/state"\n a : <img src={canary}/c.png>',
+        'gantt\n section x\n y :z, 2026-01-01, 1d\n click z href "javascript:window.hit=1"\n click z call alert()',
+        f"journey\n title </text><script>window.hit=1</script>\n section a\n b: 5: {image}",
+        "constructor\n A --> B",
+        "flowchart TD\n" + "\n".join(f" n{n} --> m{n}" for n in range(600)),
+        "flowchart TD\n" + "".join(f"subgraph s{n}\n" for n in range(500)),
+        "flowchart TD\n A[" + "x" * 1_000_000 + "]",
+    ]
+
+
 def frame_document(canary: str) -> str:
     """A document that tries all it can from inside its frame, and says when it is done."""
     return f"""<!doctype html><body><img src="{canary}/f.png"><link rel=stylesheet href="{canary}/f.css">
@@ -151,6 +181,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator
             titled("Frame"),
         ),
     )
+    drawn = [*diagrams(canary.address), "flowchart TD\n accTitle: The last one\n A --> B"]
+    plays += (play("draw", answer("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), titled("Diagrams")),)
     with serving(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
         yield running
 
@@ -196,6 +228,37 @@ def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out
     assert page.evaluate("window.hit") is None
     assert canary.asked == []
     visit.leave()
+
+
+def live(svg: str) -> list[str]:
+    """What of a picture would run or load, if it were not one."""
+    found: list[str] = []
+    for element in ET.fromstring(svg).iter():
+        if re.search(r"\b(script|iframe|img|image)$", element.tag):
+            found.append(element.tag)
+        found += [f"{name}={value}" for name, value in element.items() if re.match("on|.*javascript:", name + value)]
+    return found
+
+
+def test_a_diagram_runs_nothing_and_asks_for_nothing(browser: Browser, server: Server, canary: Canary) -> None:
+    visit = Visit(browser, server)
+    page = visit.come_in()
+    page.evaluate("window.said = []; addEventListener('message', ({ data }) => { window.said.push(data.svg); })")
+    visit.say("draw")
+    # They are drawn one after the other.
+    expect(page.get_by_role("img", name="The last one")).to_be_visible()
+    pictures = [svg for svg in page.evaluate("window.said") if svg]
+    assert len(pictures) > len(diagrams("")) / 2, "most of them can be drawn"
+    assert [found for svg in pictures for found in live(svg)] == []
+    shown = page.locator(".flow img").evaluate_all("(all) => all.map((one) => one.src.split(':')[0])")
+    assert set(shown) == {"blob"}
+    assert page.locator(".flow svg:not(button svg), .flow iframe, .flow script, .flow a[href]").count() == 0
+    assert {frame.evaluate("window.hit") for frame in page.frames} == {None}
+    assert canary.asked == []
+    assert len(visit.context.pages) == 1
+    # What a text wanted from elsewhere is on the console as refusals, and no more than that.
+    assert [one for one in visit.wrong if not one.startswith(("console:", "request:"))] == []
+    visit.context.close()
 
 
 def test_a_document_in_the_canvas_reaches_nothing(browser: Browser, server: Server, canary: Canary) -> None:

@@ -1,5 +1,6 @@
 """The inspector: every block of a timeline, what the model saw in each round, and where its cache broke."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from page_stage import Server, Step, Visit, answer, call, play, serving, titled
+from page_stage import Server, Step, Visit, answer, call, play, serving, slowly, titled
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from timeloom.core.tokens import estimate
@@ -68,7 +69,12 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         said = httpx2.post(f"{server.address}/chat/local/default", json={"message": "The fares?"}, headers=headers)
         turn, conversation = (re.search(rf'"{key}":"(\w+)"', said.text) for key in ("turn_id", "conversation_id"))
         assert turn and conversation
-    with serving(folder, play("fares", *FIRST, *second(turn[1]))) as server:
+    hides, _ = second(turn[1])
+    other = play("fares", *FIRST[:2], hides, using(answer("By one o'clock."), 900, 30, 2_000_000))
+    (folder / "other.yaml").write_text(json.dumps([other]))
+    (folder / "slow.yaml").write_text(json.dumps([play("fares", slowly(answer("Some day."), 1, 1_000))]))
+    plays = play("fares", *FIRST, *second(turn[1]))
+    with serving(folder, plays, TIMELOOM_SERVER_MODELS="script:other.yaml,script:slow.yaml") as server:
         visit = Visit(browser, server, width=1440)
         page = visit.come_in()
         page.goto(f"{server.address}/#/c/{conversation[1]}")
@@ -160,6 +166,53 @@ def test_a_fork_before_a_round_has_what_was_there_then(served: Served) -> None:
     expect(page.get_by_text("By noon.")).to_be_hidden()
     page.goto(before)
     expect(page.get_by_text("By noon.")).to_be_visible()
+
+
+def test_a_round_is_run_again_with_another_model_and_compared(served: Served) -> None:
+    page = served.look_at(2, 1)
+    before = page.url
+    again = page.get_by_role("region", name="Run again")
+    # Another model than the one that was asked is offered first.
+    expect(again.get_by_label("Run again with")).to_have_value("script:other.yaml")
+    again.get_by_role("button", name="Run again from this round").click()
+    expect(again.get_by_role("status")).to_have_text("It came out otherwise.")
+    for name, recorded, rerun in (
+        ("Requests", "2", "2"),
+        ("Reply", "80", "80"),
+        ("Cost", "$0.010", "$0.00800"),
+        ("Round 2", "the answer", "the answer"),
+        ("Ended", "completed", "completed"),
+    ):
+        row = again.get_by_role("row", name=re.compile(f"^{name}"))
+        expect(row.get_by_role("cell")).to_have_text([recorded, rerun])
+    expect(again.get_by_role("row", name=re.compile("^Round 1"))).to_contain_text("the same")
+    expect(again.get_by_role("article", name="Recorded answer")).to_have_text("By noon.")
+    expect(again.get_by_role("article", name="Answer of the re-run")).to_have_text("By one o'clock.")
+    expect(again.get_by_label("Changes").locator(".added")).to_contain_text("By one o'clock.")
+    again.get_by_role("link", name="Run again").click()
+    expect(page.get_by_text("By one o'clock.").first).to_be_visible()
+    assert page.url != before
+    page.goto(before)
+    expect(page.get_by_text("By noon.")).to_be_visible()
+
+
+def test_the_same_model_can_be_run_again(served: Served) -> None:
+    page = served.look_at(1, 2)
+    again = page.get_by_role("region", name="Run again")
+    again.get_by_label("Run again with").select_option("script:script.yaml")
+    again.get_by_role("button", name="Run again from this round").click()
+    expect(again.get_by_role("status")).to_have_text("The model decided the same in every round.")
+    expect(again.get_by_text("Nothing changed.")).to_be_visible()
+
+
+def test_a_run_that_takes_too_long_is_stopped(served: Served) -> None:
+    page = served.look_at(1, 1)
+    again = page.get_by_role("region", name="Run again")
+    again.get_by_label("Run again with").select_option("script:slow.yaml")
+    again.get_by_role("button", name="Run again from this round").click()
+    expect(again.get_by_role("status")).to_have_text("Running: round 1…")
+    again.get_by_role("button", name="Stop").click()
+    expect(again.get_by_role("row", name="Ended")).to_contain_text("cancelled")
 
 
 def _blocks(server: Server, conversation: str) -> list[dict[str, str]]:

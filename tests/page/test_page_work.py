@@ -56,7 +56,7 @@ def test_a_plan_sources_and_files_are_shown_beside_the_answer(visit: Visit) -> N
     page.get_by_label("Files", exact=True).set_input_files(FARES)
     expect(page.get_by_role("list", name="Files to send")).to_contain_text("fares.csv")
     visit.say("Make a plan and compare.")
-    steps = page.get_by_role("region", name="Plan").get_by_role("listitem")
+    steps = page.get_by_role("group", name="Plan").get_by_role("listitem")
     expect(steps).to_have_text([re.compile("Read the fares"), re.compile("Answer")])
     expect(steps.first).to_have_attribute("data-status", "done")
     expect(page.get_by_role("list", name="Attachments")).to_contain_text("fares.csv")
@@ -103,7 +103,7 @@ def test_a_call_waits_for_a_person(browser: Browser, asking: Server, word: str, 
     visit = Visit(browser, asking)
     page = visit.come_in()
     visit.say(f"This is {word}.")
-    question = page.get_by_role("region", name="Question")
+    question = page.get_by_role("group", name="May the agent call")
     expect(question).to_contain_text("react.write")
     expect(question).to_contain_text("files/")
     page.reload()
@@ -143,6 +143,24 @@ def test_files_come_by_drag_and_paste_and_a_refusal_says_why(visit: Visit) -> No
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
     expect(page.get_by_role("list", name="Attachments").get_by_role("listitem")).to_have_count(2)
+
+
+def test_as_many_files_are_taken_as_the_server_takes(browser: Browser, tmp_path: Path) -> None:
+    with serving(
+        tmp_path,
+        *PLAYS,
+        TIMELOOM_SERVER_LIMITS_MAX_UPLOADS="2",
+        TIMELOOM_SERVER_LIMITS_MAX_UPLOAD_BYTES="50000",
+    ) as server:
+        visit = Visit(browser, server)
+        page = visit.come_in()
+        large = FilePayload(name="large.txt", mimeType="text/plain", buffer=b"x" * 50_001)
+        page.get_by_label("Files", exact=True).set_input_files([large, FARES, FARES, FARES])
+        refused = page.get_by_role("list", name="Files to send").get_by_role("alert")
+        expect(refused.first).to_have_text("All files of a message together have at most 50 KB.")
+        expect(refused.last).to_have_text("At most 2 files can go with a message.")
+        expect(refused).to_have_count(2)
+        visit.leave()
 
 
 def test_a_conversation_is_found_renamed_forked_erased_and_deleted(visit: Visit) -> None:

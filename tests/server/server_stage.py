@@ -22,6 +22,7 @@ from timeloom.server.limits import Gate, Limits
 from timeloom.server.metrics import Metrics
 from timeloom.server.opening import ServerOpening
 from timeloom.server.place import Place
+from timeloom.server.reruns import Reruns
 from timeloom.server.rules import Rules
 from timeloom.server.run import Serving, listen
 from timeloom.server.uploads import UploadLimits
@@ -181,6 +182,8 @@ class Stage:
         self.folder = folder
         self.store = store or MemoryStore()
         self.model = ScriptedModel.from_text(json.dumps(items))
+        self.models: tuple[ScriptedModel, ...] = ()
+        """Further models, with which conversations can be run again."""
         self.settings = msgspec.convert({"grace_s": 0.05, **settings}, HubSettings)
         self.sent: list[str] = []
         self.leave_s = 3.0
@@ -239,12 +242,17 @@ class Stage:
             tools=self.registry(),
             observer=metrics,
         )
-        async with Hub(self.store, opening, clock, ids, self.settings) as hub:
+        models = {model.name: opening.again(model) for model in (self.model, *self.models)}
+        async with (
+            Hub(self.store, opening, clock, ids, self.settings) as hub,
+            Reruns(opening, models, self.settings.grace_s) as reruns,
+        ):
             metrics.watch(hub)
             doorkeeper = Doorkeeper(KEYS, *self.registers)
             yield Place(
                 store=self.store,
                 hub=hub,
+                reruns=reruns,
                 doorkeeper=doorkeeper,
                 watch=Watch(doorkeeper, look_s=0.02),
                 audit=AuditTrail(self.folder / "audit"),
@@ -290,6 +298,10 @@ class Served:
 
     def client(self, token: str) -> Client:
         return Client(self.http, token)
+
+    def cookie(self, token: str) -> dict[str, str]:
+        """The header of a browser that came in with that token."""
+        return {"cookie": f"timeloom_token_{self.url.rpartition(':')[2]}={token}"}
 
 
 def run(check: Callable[[], Coroutine[object, object, None]]) -> None:

@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 import pytest
 from server_stage import CHAT, LIST, Json, Served, Stage, always, answers, calls, run
+from starlette.requests import HTTPConnection
 
+from timeloom.server.access import cookie_of
 from timeloom.server.door import Who
 from timeloom.server.rules import Rules
 from timeloom.server.table import OPERATIONS, Operation
+from timeloom.server.uploads import UploadLimits
 
 EVER = {"start": "2000-01-01T00:00:00.000000Z", "end": "2100-01-01T00:00:00.000000Z"}
 
@@ -24,6 +27,7 @@ BODIES: dict[str, Json] = {
     "post_feedback": {"reaction": "ok"},
     "post_turns_with_feedbacks": {},
     "post_fork": {},
+    "post_rerun": {"seq": 3},
     "post_erase": {"all": True},
     "post_approval": {"approved": True},
     "post_run": {
@@ -46,8 +50,8 @@ QUERIES: dict[str, dict[str, str]] = {
 }
 """What stands behind the address of each operation that needs it."""
 
-FITTING: dict[str, int] = {"post_approval": 409}
-"""What an operation answers where nothing waits for it."""
+FITTING: dict[str, int] = {"post_approval": 409, "delete_rerun": 409, "get_comparison": 404}
+"""What an operation answers where nothing waits for it, or where there is nothing to compare."""
 
 INSIDE: Mapping[str, Who] = {"post_fetch": "decider", "post_by_rn": "decider", "post_completion": "owner"}
 """Operations whose body names the conversation: for whoever may ask and not do that to it, it does not exist."""
@@ -252,6 +256,45 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_the_address(tmp_path
             assert (foreign.status_code, foreign.json()["code"]) == (403, "forbidden")
             own = await served.http.post("/chat/home/demo", json=body, headers={"origin": served.url})
             assert own.status_code == 202
+
+    run(check)
+
+
+def test_two_servers_of_a_machine_do_not_log_each_other_out(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path / "one").serve() as one, Stage(tmp_path / "two").serve() as two:
+            # A browser sends the cookies of a host to all of its ports, and this client is one.
+            for served, token in ((one, "ann"), (two, "bob")):
+                await one.http.get(f"{served.url}{LIST}", params={"token": token})
+            for served, user in ((one, "ann"), (two, "bob")):
+                assert (await one.http.get(f"{served.url}/me")).json()["user"] == user
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("127.0.0.1:8700", "timeloom_token_8700"),
+        ("[::1]:8700", "timeloom_token_8700"),
+        ("[::1]", "timeloom_token"),
+        ("example.org", "timeloom_token"),
+        ("example.org:x;y", "timeloom_token"),
+    ],
+)
+def test_the_cookie_has_the_port_that_was_asked(host: str, name: str) -> None:
+    headers = [(b"host", host.encode())]
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "scheme": "http", "headers": headers}
+    assert cookie_of(HTTPConnection(scope)) == name
+
+
+def test_me_tells_how_much_can_be_attached(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path)
+        stage.uploads = UploadLimits(max_bytes=1_000, max_files=2)
+        async with stage.serve() as served:
+            me = (await served.ann.get("/me")).json()
+            assert (me["max_uploads"], me["max_upload_bytes"]) == (2, 1_000)
 
     run(check)
 

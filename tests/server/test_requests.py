@@ -124,7 +124,7 @@ def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFix
             said = await served.ann.say("my secret")
             await served.ann.until(str(said["conversation_id"]), "idle")
             await served.http.get(LIST, params={"token": "guessed"})
-            await served.http.get(LIST, headers={"authorization": "Bearer guessed", "cookie": "timeloom_token=guessed"})
+            await served.http.get(LIST, headers={"authorization": "Bearer guessed"} | served.cookie("guessed"))
             await served.ann.get(LIST, words="my secret", cursor="my secret")
             await served.ann.get(f"{LIST}/my-secret/timeline")
             await served.ann.post(CHAT, {"message": 3, "my secret": "my secret"})

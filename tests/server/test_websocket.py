@@ -236,7 +236,7 @@ def test_a_page_of_another_origin_cannot_use_the_cookie(tmp_path: Path) -> None:
     async def check() -> None:
         async with Stage(tmp_path, answers("Done.")).serve() as served:
             conversation = await begun(served)
-            cookie = {"cookie": "timeloom_token=ann"}
+            cookie = served.cookie("ann")
             async with opened(served, conversation, token="", headers=cookie | {"origin": served.url}) as held:
                 assert (await told(held))["event"] == "conv.status"
             for origin in ("http://evil.example", "null", served.url.replace("http", "https")):

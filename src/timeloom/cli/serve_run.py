@@ -31,6 +31,7 @@ from timeloom.server.logs import log_to_stderr
 from timeloom.server.metrics import Metrics
 from timeloom.server.opening import ServerOpening
 from timeloom.server.place import Place
+from timeloom.server.reruns import Reruns
 from timeloom.server.rules import Rules, is_loopback
 from timeloom.server.run import Serving, listen
 from timeloom.server.uploads import UploadLimits
@@ -147,6 +148,7 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
     async with OpenModels(settings) as models, open_tools(settings) as tools, _telemetry(settings) as listening:
         # Before the folder is made: a name that is none leaves nothing behind.
         model, side = models.get(settings.model), models.beside(settings.model)
+        choice = [(models.get(name), models.beside(name).summary) for name in (settings.model, *server.models)]
         async with await SqliteStore.open(settings.data_dir) as store:
             opening = ServerOpening(
                 store=store,
@@ -160,11 +162,16 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
                 listening=listening,
             )
             opening.prepare()
-            async with Hub(store, opening, clock, ids, hub_settings) as hub:
+            again = {one.name: opening.again(one, summary) for one, summary in choice}
+            async with (
+                Hub(store, opening, clock, ids, hub_settings) as hub,
+                Reruns(opening, again, server.grace_s) as reruns,
+            ):
                 metrics.watch(hub)
                 yield Place(
                     store=store,
                     hub=hub,
+                    reruns=reruns,
                     doorkeeper=doorkeeper,
                     watch=Watch(doorkeeper),
                     audit=AuditTrail(settings.data_dir / "audit"),

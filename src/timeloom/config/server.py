@@ -147,6 +147,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             lifts_guard=True,
         ),
     ] = "owner"
+    models: Annotated[
+        Words,
+        About(
+            "Models beside the server's own with which people may run a conversation again.",
+            lifts_guard=True,
+        ),
+    ] = ()
     metrics: Annotated[
         Literal["token", "open", "off"],
         About("Who may read `/metrics`: admins of everything, everybody, or nobody.", lifts_guard=True),

@@ -20,13 +20,13 @@ from msgspec.structs import replace
 from timeloom.core.blocks import AnyBlock, ForkPoint, ModelCalled, TurnEnded
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.payload import Text
 from timeloom.core.policy.forking import cut_off, standing
 from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.store import Store
+from timeloom.runtime.compare import models_of, read_text
 from timeloom.runtime.course import Effort, TurnMade, TurnPair, course_of, effort_of, side_by_side
 from timeloom.runtime.fork import Forking, copy_until
 from timeloom.runtime.load_views import load_views
@@ -63,7 +63,7 @@ class Rerunning:
     keep: bool = False
     most_turns: int | None = None
     tell: Callable[[ConversationId], None] = lambda _: None
-    """Hears of a fork that stays as soon as there is one."""
+    """Hears of a fork that stays as soon as it is held: whoever breaks the run off from then on ends its turn."""
 
     @property
     def keeps(self) -> bool:
@@ -103,7 +103,7 @@ async def rerun(how: Rerunning, source: ConversationId, seq: int) -> Rerun:
         )
     tenant = (await how.store.info(source)).tenant
     async with _stage(how) as (store, data_dir):
-        text = partial(_text, store, tenant)
+        text = partial(read_text, store, tenant)
         forking = Forking(
             store=store,
             workspaces=how.data_dir / WORKSPACES,
@@ -112,10 +112,10 @@ async def rerun(how: Rerunning, source: ConversationId, seq: int) -> Rerun:
             ids=how.ids,
         )
         forked = await copy_until(forking, source, place, views, stays_open=True)
-        if how.keeps:
-            how.tell(forked.conversation)
         said = await say_again(store, tenant, record)
         async with _session(how, store, forked.conversation) as session:
+            if how.keeps:
+                how.tell(forked.conversation)
             turns = how.open_turns(session, data_dir)
             recording = await Recording.of(record, text, turns.workshop.registry)
             run = _Run(_with_record(turns, recording, said, live=how.live_tools), said, how.most_turns)
@@ -132,7 +132,7 @@ async def rerun(how: Rerunning, source: ConversationId, seq: int) -> Rerun:
         forked_from=forked.forked_from,
         asked_for_seq=seq,
         model=turns.asking.model.name,
-        recorded_models=_models(record),
+        recorded_models=models_of(record),
         kept=forked.conversation if how.keeps else None,
         waits=run.waits,
         unsaid=said.unsaid,
@@ -246,12 +246,3 @@ def _with_origins(turn: TurnMade, recording: Recording) -> TurnMade:
         for made in turn.rounds
     )
     return replace(turn, rounds=rounds)
-
-
-def _models(record: list[Entry]) -> tuple[str, ...]:
-    calls = [entry.block for entry in record if isinstance(entry.block, ModelCalled)]
-    return tuple(dict.fromkeys(call.model for call in calls if call.purpose == "decision"))
-
-
-async def _text(store: Store, tenant: str, text: Text) -> str:
-    return text if isinstance(text, str) else (await store.read_blob(tenant, text)).decode("utf-8", "replace")

@@ -15,7 +15,6 @@ from timeloom.ports.ids import Ids
 from timeloom.ports.reader import ConversationInfo
 from timeloom.server.rules import SAFE_METHODS
 
-COOKIE: Final = "timeloom_token"
 EVERY: Final = "*"
 """Stands for all tenants, or for all projects."""
 
@@ -103,7 +102,7 @@ class Doorkeeper:
 
     async def caller(self, connection: HTTPConnection) -> Caller:
         """Who sends the request; raises where no token of it is known."""
-        if not bearer(connection) and connection.cookies.get(COOKIE) and _is_foreign(connection):
+        if not bearer(connection) and connection.cookies.get(cookie_of(connection)) and _is_foreign(connection):
             raise CodedError("forbidden", "a page of another origin sent this request")
         if known := await self.whose(token_of(connection)):
             return known
@@ -127,7 +126,13 @@ def bearer(connection: HTTPConnection) -> str:
 
 def token_of(connection: HTTPConnection) -> str:
     """The token in the header, or else in the cookie; empty where there is none."""
-    return bearer(connection) or connection.cookies.get(COOKIE, "")
+    return bearer(connection) or connection.cookies.get(cookie_of(connection), "")
+
+
+def cookie_of(connection: HTTPConnection) -> str:
+    """The name of the cookie, with the port that was asked: browsers send a host's cookies to all of its ports."""
+    port = connection.url.netloc.rpartition(":")[2]
+    return f"timeloom_token_{port}" if port.isdecimal() and port.isascii() else "timeloom_token"
 
 
 def hashed(token: str) -> str:

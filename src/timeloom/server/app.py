@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub_seat import Accepted
-from timeloom.server.access import COOKIE, address_of
+from timeloom.server.access import address_of, cookie_of
 from timeloom.server.browsers import guarded
 from timeloom.server.door import handshake, let_in
 from timeloom.server.downloads import Download
@@ -243,7 +243,8 @@ async def _with_cookie(place: Place, request: Request, token: str) -> Response:
         raise CodedError("unauthorized", "the token in the address is not known here")
     rest = [(key, value) for key, value in request.query_params.multi_items() if key != TOKEN]
     response = RedirectResponse(f"{request.url.path}{f'?{urlencode(rest)}' if rest else ''}", 303)
-    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    secure = request.url.scheme == "https"
+    response.set_cookie(cookie_of(request), token, httponly=True, samesite="strict", secure=secure)
     return response
 
 

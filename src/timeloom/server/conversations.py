@@ -170,6 +170,7 @@ async def post_erase(call: Call, body: EraseBody) -> ErasureReport:
 async def delete_conversation(call: Call) -> Response:
     """Remove the conversation with its files and without a trace."""
     place, name = call.place, call.conversation.id
+    await place.reruns.stop(name)
     async with place.hub.released(name, parks=True):
         typed = await typed_in(place.store, name)
         await asyncio.to_thread(forget_elsewhere, place.data_dir, name, typed)

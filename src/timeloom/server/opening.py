@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final, Protocol
 
 from timeloom.app import NO_MODELS, Setting, Shared, SideModels, make_shared, make_turns
@@ -14,6 +15,7 @@ from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
+from timeloom.runtime.rerun import OpenTurns
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 from timeloom.tools.registry import ToolRegistry
@@ -62,15 +64,27 @@ class ServerOpening:
         else:
             session = await Session.resume(self.store, conversation, self.clock, self.ids, holder=HOLDER)
         try:
-            if self.observer:
-                session.listen(self.observer.entry)
-                hear = _both(hear, self.observer.delta)
-            if self.listening:
-                session.listen(self.listening(conversation))
-            return make_turns(session, self.model, self.setting, hear, self.shared, self.side)
+            return make_turns(session, self.model, self.setting, self._heard(session, hear), self.shared, self.side)
         except BaseException:
             await session.close()
             raise
+
+    def again(self, model: Model, summary: Model | None = None) -> OpenTurns:
+        """Runs conversations again with that model; whoever hears of the others hears of these."""
+
+        def opened(session: Session, _: Path) -> Turns:
+            hear = self._heard(session, lambda _: None)
+            return make_turns(session, model, self.setting, hear, self.tools, SideModels(summary=summary))
+
+        return opened
+
+    def _heard(self, session: Session, hear: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:
+        if self.observer:
+            session.listen(self.observer.entry)
+            hear = _both(hear, self.observer.delta)
+        if self.listening:
+            session.listen(self.listening(session.conversation))
+        return hear
 
 
 def _both(first: Callable[[LiveDelta], None], second: Callable[[LiveDelta], None]) -> Callable[[LiveDelta], None]:

@@ -40,18 +40,22 @@ FRAME: Final = "frame.html"
 RUNNING: Final = "running.html"
 """The frames of documents that agents wrote: as they stand, and with their scripts."""
 
+DIAGRAM: Final = "diagram.html"
+"""The frame that draws diagrams of which agents wrote the text."""
 
-def frame_policy(scripts: str) -> str:
-    """What such a document may do: draw, without an origin and without requests."""
+CONTENTS: Final = ("img-src data: blob:", "font-src data:", "media-src data: blob:")
+"""What a document has inside itself."""
+
+
+def frame_policy(scripts: str, *contents: str) -> str:
+    """What a document in a frame may do: draw, without an origin and without requests."""
     return "; ".join(
         (
             "sandbox allow-scripts",
             "default-src 'none'",
             f"script-src {scripts}",
             "style-src 'unsafe-inline'",
-            "img-src data: blob:",
-            "font-src data:",
-            "media-src data: blob:",
+            *contents,
             "form-action 'none'",
             "base-uri 'none'",
             "frame-ancestors 'self'",
@@ -72,11 +76,25 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     user: str
     role: Role
+    models: tuple[str, ...]
+    """With which conversations can be run again, the server's own first."""
+    max_uploads: int
+    """How many files can go with a message."""
+    max_upload_bytes: int
+    """Of all its files together."""
 
 
 async def get_me(call: Call) -> Me:
-    """Who you are, and which project is yours."""
-    return Me(tenant=call.tenant, project=call.project, user=call.caller.user, role=call.caller.role)
+    """Who you are, which project is yours, which models there are, and how much can be attached."""
+    return Me(
+        tenant=call.tenant,
+        project=call.project,
+        user=call.caller.user,
+        role=call.caller.role,
+        models=call.place.reruns.models,
+        max_uploads=call.place.uploads.max_files,
+        max_upload_bytes=call.place.uploads.max_bytes,
+    )
 
 
 def page_routes(log_in: LogIn, folder: Path = FOLDER) -> list[Route]:
@@ -86,40 +104,45 @@ def page_routes(log_in: LogIn, folder: Path = FOLDER) -> list[Route]:
     if not index:
         return []
 
+    show = _sender(index, "index.html")
+
     async def enter(request: Request) -> Response:
         if token := request.query_params.get("token", ""):
             try:
                 return await log_in(request, token)
             except CodedError:
                 return RedirectResponse("/#refused", 303)
-        return _file(index, "index.html")
+        return await show(request)
 
     zipped = [Middleware(GZipMiddleware, minimum_size=1000)]
     return [Route("/", enter), *(Route(f"/{name}", _sender(files[name], name), middleware=zipped) for name in files)]
 
 
 def _sender(data: bytes, name: str) -> Callable[[Request], Awaitable[Response]]:
+    headers = _headers(data, name)
+
     async def send(_: Request) -> Response:
-        return _file(data, name)
+        return Response(data, headers=headers, media_type=mime_of(name))
 
     return send
 
 
-def _file(data: bytes, name: str) -> Response:
+def _headers(data: bytes, name: str) -> dict[str, str]:
     headers = {
         "content-security-policy": _policy(data, name),
         "cache-control": FOREVER if name.startswith("assets/") else "no-cache",
         "x-dns-prefetch-control": "off",
     }
-    if name in (FRAME, RUNNING):
+    if name in (FRAME, RUNNING, DIAGRAM):
         headers["x-frame-options"] = "SAMEORIGIN"
-    return Response(data, headers=headers, media_type=mime_of(name))
+    return headers
 
 
 def _policy(data: bytes, name: str) -> str:
     if name == RUNNING:
-        return frame_policy("'unsafe-inline'")
-    if name != FRAME:
+        return frame_policy("'unsafe-inline'", *CONTENTS)
+    if name not in (FRAME, DIAGRAM):
         return POLICY
     script = data.partition(b"<script>")[2].partition(b"</script>")[0]
-    return frame_policy(f"'sha256-{b64encode(sha256(script).digest()).decode()}'")
+    own = f"'sha256-{b64encode(sha256(script).digest()).decode()}'"
+    return frame_policy(own, *(CONTENTS if name == FRAME else ()))

@@ -23,6 +23,7 @@ from timeloom.server.audit import AuditEntry, AuditTrail
 from timeloom.server.histories import Histories
 from timeloom.server.limits import Gate
 from timeloom.server.metrics import Metrics
+from timeloom.server.reruns import Reruns
 from timeloom.server.rules import Rules
 from timeloom.server.uploads import UploadLimits
 from timeloom.server.watch import End, Watch
@@ -42,6 +43,7 @@ class Place:
 
     store: Store
     hub: Hub
+    reruns: Reruns
     doorkeeper: Doorkeeper
     watch: Watch
     audit: AuditTrail

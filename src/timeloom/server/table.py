@@ -8,7 +8,19 @@ from typing import Final, Literal, get_args, get_type_hints
 
 from starlette.responses import Response
 
-from timeloom.server import ag_ui, chat, conversations, feedback, files, looking, openai_api, page, service, websocket
+from timeloom.server import (
+    ag_ui,
+    again,
+    chat,
+    conversations,
+    feedback,
+    files,
+    looking,
+    openai_api,
+    page,
+    service,
+    websocket,
+)
 from timeloom.server.door import Who
 
 
@@ -112,6 +124,9 @@ OPERATIONS: Final = (
     ),
     Operation(method="POST", path=f"{_ONE}/turns-with-feedbacks", who="reader", run=feedback.post_turns_with_feedbacks),
     Operation(method="POST", path=f"{_ONE}/fork", who="owner", run=conversations.post_fork, status=201),
+    Operation(method="POST", path=f"{_ONE}/rerun", who="owner", run=again.post_rerun, status=202),
+    Operation(method="DELETE", path=f"{_ONE}/rerun", who="owner", run=again.delete_rerun, status=204),
+    Operation(method="GET", path=f"{_ONE}/comparison", who="owner", run=again.get_comparison),
     Operation(method="POST", path=f"{_ONE}/erase", who="owner", run=conversations.post_erase, audited=True),
     Operation(
         method="POST",

@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who you are, and which project is yours. */
+        /** Who you are, which project is yours, which models there are, and how much can be attached. */
         get: operations["get_me"];
         put?: never;
         post?: never;
@@ -430,6 +430,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/conversations/{tenant}/{project}/{conversation_id}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run what follows an entry again, on a fork, with the server's model or another that it lets people choose. */
+        post: operations["post_rerun"];
+        /** Break off the run of a fork, which ends its turn. */
+        delete: operations["delete_rerun"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/conversations/{tenant}/{project}/{conversation_id}/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a fork made of its conversation, beside what the conversation has after that place. */
+        get: operations["get_comparison"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/conversations/{tenant}/{project}/{conversation_id}/erase": {
         parameters: {
             query?: never;
@@ -542,6 +577,9 @@ export interface components {
             user: string;
             /** @enum {unknown} */
             role: "admin" | "approver" | "user";
+            models: string[];
+            max_uploads: number;
+            max_upload_bytes: number;
         };
         /**
          * AuditQuery
@@ -1212,6 +1250,133 @@ export interface components {
             seq: number;
         };
         /**
+         * RerunBody
+         * @description Run what follows which entry, with which model, which is the server's own where none is named.
+         */
+        RerunBody: {
+            seq: number;
+            /** @default  */
+            model: string;
+            /** @default null */
+            turns: number | null;
+        };
+        /**
+         * RerunStarted
+         * @description A fork on which that model is asked by now.
+         */
+        RerunStarted: {
+            conversation_id: string;
+            model: string;
+        };
+        /**
+         * ComparisonQuery
+         * @description How many turns after the fork are compared; all of them where it is not said.
+         */
+        ComparisonQuery: {
+            /** @default null */
+            turns: number | null;
+        };
+        /**
+         * ComparedFork
+         * @description What the fork does now, and both courses as far as they are.
+         */
+        ComparedFork: {
+            conversation_id: string;
+            status: components["schemas"]["ConvStatus"];
+            comparison: components["schemas"]["Comparison"];
+        };
+        /**
+         * Comparison
+         * @description Two courses from one place: that of the conversation, which is `recorded`, and that of its fork, the `rerun`.
+         */
+        Comparison: {
+            forked_from: components["schemas"]["ForkPoint"];
+            recorded_models: string[];
+            rerun_models: string[];
+            is_same: boolean;
+            recorded: components["schemas"]["Effort"];
+            rerun: components["schemas"]["Effort"];
+            turns: components["schemas"]["TurnPair"][];
+        };
+        /**
+         * Effort
+         * @description What some rounds took: requests with their usage, and how long the model was waited for.
+         */
+        Effort: {
+            /** @default 0 */
+            requests: number;
+            /** @default 0 */
+            calls: number;
+            /** @default {} */
+            usage: components["schemas"]["Usage"];
+            /** @default 0 */
+            model_ms: number;
+        };
+        /**
+         * TurnPair
+         * @description A turn as it was recorded and as it was run again.
+         */
+        TurnPair: {
+            turn_id: string;
+            prompt: string;
+            /** @enum {unknown} */
+            verdict: "differs" | "only_recorded" | "only_rerun" | "same";
+            recorded_end: string;
+            rerun_end: string;
+            rounds: components["schemas"]["RoundPair"][];
+        };
+        /**
+         * RoundPair
+         * @description The rounds of one number.
+         */
+        RoundPair: {
+            round: number;
+            /** @enum {unknown} */
+            verdict: "differs" | "only_recorded" | "only_rerun" | "same";
+            /** @default null */
+            recorded: components["schemas"]["RoundMade"] | null;
+            /** @default null */
+            rerun: components["schemas"]["RoundMade"] | null;
+        };
+        /**
+         * RoundMade
+         * @description A round: the calls that were decided on, or the answer, and what it took.
+         */
+        RoundMade: {
+            round: number;
+            /** @default [] */
+            calls: components["schemas"]["CallMade"][];
+            /** @default  */
+            answer: string;
+            /**
+             * @default {
+             *       "requests": 0,
+             *       "calls": 0,
+             *       "usage": {},
+             *       "model_ms": 0
+             *     }
+             */
+            effort: components["schemas"]["Effort"];
+        };
+        /**
+         * CallMade
+         * @description A call as the model wanted it; `params` is JSON with its keys in order.
+         */
+        CallMade: {
+            tool_call_id: string;
+            tool_id: string;
+            params: string;
+            /** @default  */
+            code: string;
+            /** @default false */
+            failed: boolean;
+            /**
+             * @default
+             * @enum {unknown}
+             */
+            result: "" | "live" | "not_recorded" | "recorded" | "run";
+        };
+        /**
          * EraseBody
          * @description What is removed: what stands at these paths, or all; with `quotes`, also blocks that say the same.
          */
@@ -1555,7 +1720,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who you are, and which project is yours. */
+            /** @description Who you are, which project is yours, which models there are, and how much can be attached. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2391,6 +2556,109 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Forked"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_rerun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RerunBody"];
+            };
+        };
+        responses: {
+            /** @description Run what follows an entry again, on a fork, with the server's model or another that it lets people choose. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RerunStarted"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_rerun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Break off the run of a fork, which ends its turn. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_comparison: {
+        parameters: {
+            query?: {
+                turns?: number | null;
+            };
+            header?: never;
+            path: {
+                tenant: string;
+                project: string;
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What a fork made of its conversation, beside what the conversation has after that place. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparedFork"];
                 };
             };
             /** @description A problem. */

@@ -12,7 +12,11 @@ export function useRoute(): string {
 }
 
 export function go(conversation: string): void {
-  window.location.hash = conversation ? `#/c/${encodeURIComponent(conversation)}` : "#/";
+  window.location.hash = link(conversation);
+}
+
+export function link(conversation: string): string {
+  return conversation ? `#/c/${encodeURIComponent(conversation)}` : "#/";
 }
 
 function conversationIn(hash: string): string {

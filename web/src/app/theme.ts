@@ -1,4 +1,6 @@
 /** Light or dark: what the system says, until a person says otherwise. */
+import { useSyncExternalStore } from "react";
+
 export type Theme = "system" | "light" | "dark";
 
 const KEY = "timeloom.theme";
@@ -16,4 +18,20 @@ export function setTheme(chosen: Theme): void {
   window.localStorage.setItem(KEY, chosen);
   if (chosen === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = chosen;
+}
+
+/** Whether the page is dark now, as its styles say. */
+export function useDark(): boolean {
+  return useSyncExternalStore(onChange, () => getComputedStyle(document.documentElement).colorScheme === "dark");
+}
+
+function onChange(changed: () => void): () => void {
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const chosen = new MutationObserver(changed);
+  system.addEventListener("change", changed);
+  chosen.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  return () => {
+    system.removeEventListener("change", changed);
+    chosen.disconnect();
+  };
 }

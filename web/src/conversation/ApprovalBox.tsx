@@ -17,8 +17,8 @@ export function ApprovalBox({ call }: { call: Call }) {
     });
   };
   return (
-    <section className="approval" aria-label="Question">
-      <p>
+    <div className="approval" role="group" aria-labelledby={`question-${call.id}`}>
+      <p id={`question-${call.id}`}>
         <strong>May the agent call <code>{call.toolId}</code>?</strong> {call.approval?.text}
       </p>
       <CodeBlock code={call.params} language="json" />
@@ -28,6 +28,6 @@ export function ApprovalBox({ call }: { call: Call }) {
         <button type="button" className="primary" disabled={sent} onClick={() => decide(true)}>Allow</button>
         <button type="button" disabled={sent} onClick={() => decide(false)}>Refuse</button>
       </div>
-    </section>
+    </div>
   );
 }

@@ -103,12 +103,12 @@ function Details({ call }: { call: Call }) {
         )}
       </dl>
       {call.code && <CodeBlock code={call.code} language="python" />}
-      <h4>Parameters</h4>
+      <h2>Parameters</h2>
       <CodeBlock code={pretty(call.params)} language="json" />
       {call.notices.map((notice) => (
         <div className="notice" key={notice.seq}><code>{notice.code}</code> {notice.text}</div>
       ))}
-      {words.length > 0 && <h4>Result</h4>}
+      {words.length > 0 && <h2>Result</h2>}
       {words.map((result) => (
         <ResultView key={result.seq} result={result} />
       ))}

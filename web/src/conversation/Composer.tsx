@@ -10,6 +10,7 @@ import { WaitingFiles } from "./WaitingFiles";
 export function Composer() {
   const state = usePage((page) => page.open?.status?.state ?? "idle");
   const conversation = usePage((page) => page.open?.id ?? "");
+  const me = usePage((page) => page.me);
   const running = state !== "idle";
   const kept = `timeloom.draft.${conversation}`;
   const [text, setText] = useState(() => window.sessionStorage.getItem(kept) ?? "");
@@ -48,18 +49,21 @@ export function Composer() {
     }
   };
 
+  const add = (more: File[]) => {
+    if (me) setFiles((before) => attach(before, more, me));
+  };
+
   const paste = (event: ClipboardEvent) => {
     const pasted = [...event.clipboardData.files];
     if (!pasted.length) return;
     event.preventDefault();
-    setFiles((before) => attach(before, pasted));
+    add(pasted);
   };
 
   const drop = (event: DragEvent) => {
     event.preventDefault();
     setDropping(false);
-    const dropped = [...event.dataTransfer.files];
-    setFiles((before) => attach(before, dropped));
+    add([...event.dataTransfer.files]);
   };
 
   const drag = (event: DragEvent) => {
@@ -106,7 +110,7 @@ export function Composer() {
             onChange={(event) => {
               const picked = [...(event.target.files ?? [])];
               event.target.value = "";
-              setFiles((before) => attach(before, picked));
+              add(picked);
             }}
           />
           <button type="button" className="icon" aria-label="Attach files" onClick={() => picker.current?.click()}><Icon name="clip" /></button>

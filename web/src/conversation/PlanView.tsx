@@ -11,7 +11,7 @@ const SIGNS: Record<string, { sign: string; word: string }> = {
 export function PlanView({ plan }: { plan: PlanItem }) {
   const done = plan.steps.filter((step) => step.status === "done").length;
   return (
-    <section className="plan" aria-label="Plan">
+    <div className="plan" role="group" aria-label="Plan">
       <header>
         <span>Plan</span>
         <span className="dim">{plan.change === "close" || plan.change === "replace" ? "ended" : `${done} of ${plan.steps.length}`}</span>
@@ -27,6 +27,6 @@ export function PlanView({ plan }: { plan: PlanItem }) {
           );
         })}
       </ol>
-    </section>
+    </div>
   );
 }

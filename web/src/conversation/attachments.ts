@@ -1,22 +1,25 @@
 /** Files that wait to be sent, and why one of them cannot be. */
+import type { Me } from "../api/client";
+import { bytes } from "../app/format";
+
 export interface Waiting {
   id: number;
   file: File;
   refusal: string;
 }
 
-const MOST_FILES = 10;
-const MOST_BYTES = 10_000_000;
+/** How many files the server takes with a message, and how much of them. */
+export type Limits = Pick<Me, "max_uploads" | "max_upload_bytes">;
 
 let last = 0;
 
 /** Takes files in; those that no server takes are kept with the reason, so that nobody wonders where they went. */
-export function attach(before: Waiting[], files: Iterable<File>): Waiting[] {
+export function attach(before: Waiting[], files: Iterable<File>, limits: Limits): Waiting[] {
   const after = [...before];
   for (const file of files) {
     const sent = after.filter((one) => !one.refusal);
     const total = sent.reduce((sum, one) => sum + one.file.size, 0);
-    after.push({ id: ++last, file, refusal: refusalOf(file, sent.length, total) });
+    after.push({ id: ++last, file, refusal: refusalOf(file, sent.length, total, limits) });
   }
   return after;
 }
@@ -33,9 +36,9 @@ const PLAIN: Record<string, string> = {
   request_too_large: "This is more than the server takes at once. Send less, or a smaller file.",
 };
 
-function refusalOf(file: File, count: number, total: number): string {
+function refusalOf(file: File, count: number, total: number, { max_uploads, max_upload_bytes }: Limits): string {
   if (file.size === 0) return "This file is empty.";
-  if (count >= MOST_FILES) return `At most ${MOST_FILES} files can go with a message.`;
-  if (total + file.size > MOST_BYTES) return "All files of a message together have at most 10 MB.";
+  if (count >= max_uploads) return `At most ${max_uploads} files can go with a message.`;
+  if (total + file.size > max_upload_bytes) return `All files of a message together have at most ${bytes(max_upload_bytes)}.`;
   return "";
 }

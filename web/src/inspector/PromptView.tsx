@@ -6,6 +6,7 @@ import { usePage, wordsOf } from "../app/store";
 import { CopyButton } from "../markdown/CodeBlock";
 import { ForkButton } from "./ForkButton";
 import { type Round, tokensOf } from "./rounds";
+import { RunAgain } from "./RunAgain";
 import { estimate } from "./tokens";
 
 type Reason = Schemas["Change"]["reason"];
@@ -130,18 +131,6 @@ function Verdicts({ call, showBlock }: { call: Schemas["ReplayedCall"]; showBloc
       )}
       {call.cache && !broke && <li className="verdict">All that the round before had sent was sent again as it was{change ? `; ${REASONS[change.reason]}` : ""}.</li>}
     </ul>
-  );
-}
-
-function RunAgain({ round }: { round: Round }) {
-  const id = usePage((state) => state.open?.id ?? "");
-  const command = `timeloom replay ${id} --from ${round.seq - 1} --model anthropic:claude-haiku-4-5`;
-  return (
-    <details className="again">
-      <summary>Run it again with another model</summary>
-      <p>In a terminal on the server's machine: recorded results of tools are used again, and what comes out is printed beside what was recorded.</p>
-      <div className="code"><div className="code-head"><span>shell</span><CopyButton text={command} /></div><pre tabIndex={0} aria-label="Command">{command}</pre></div>
-    </details>
   );
 }
 

@@ -1,5 +1,5 @@
 /** A program or any text as it is, with its language, colours and a button that copies it. */
-import { memo, useEffect, useState } from "react";
+import { memo, type ReactNode, useEffect, useState } from "react";
 import { highlight, languageOf, type Piece } from "./highlight";
 
 interface Props {
@@ -7,15 +7,17 @@ interface Props {
   language: string;
   /** Whether it is still being written; then colours wait. */
   growing?: boolean;
+  /** What can be done with it beside copying. */
+  button?: ReactNode;
 }
 
-export const CodeBlock = memo(function CodeBlock({ code, language, growing = false }: Props) {
+export const CodeBlock = memo(function CodeBlock({ code, language, growing = false, button }: Props) {
   const lines = useHighlighted(code, growing ? "" : languageOf(language));
   return (
     <div className="code">
       <div className="code-head">
         <span>{language || "text"}</span>
-        <CopyButton text={code} />
+        <span className="code-buttons">{button}<CopyButton text={code} /></span>
       </div>
       <pre tabIndex={0} aria-label={`Code${language ? ` in ${language}` : ""}`}>
         <code>{lines ? lines.map((line, at) => <Line key={at} line={line} last={at === lines.length - 1} />) : code}</code>

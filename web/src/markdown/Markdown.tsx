@@ -2,6 +2,7 @@
 import { memo, useMemo } from "react";
 import type { Token, Tokens } from "marked";
 import remend from "remend";
+import { Diagram } from "../diagram/Diagram";
 import { CodeBlock } from "./CodeBlock";
 import { useMath } from "./math";
 import { blocksOf, htmlOf } from "./parse";
@@ -36,7 +37,9 @@ const Block = memo(
     if (token.type === "space") return null;
     if (token.type === "code") {
       const code = token as Tokens.Code;
-      return <CodeBlock code={code.text} language={(code.lang ?? "").split(/\s/)[0] ?? ""} growing={growing} />;
+      const language = (code.lang ?? "").split(/\s/)[0] ?? "";
+      if (language === "mermaid" && !growing) return <Diagram code={code.text} />;
+      return <CodeBlock code={code.text} language={language} growing={growing} />;
     }
     return <div className="md" dangerouslySetInnerHTML={{ __html: htmlOf(token) }} />;
   },

@@ -63,7 +63,7 @@ marked.use({
         `<${tag}${one.align ? ` class="to-${one.align}"` : ""}>${this.parser.parseInline(one.tokens)}</${tag}>`;
       const head = token.header.map((one) => cell(one, "th")).join("");
       const rows = token.rows.map((row) => `<tr>${row.map((one) => cell(one, "td")).join("")}</tr>`).join("");
-      return `<div class="table" tabindex="0" role="region" aria-label="Table"><table><thead><tr>${head}</tr></thead><tbody>${rows}</tbody></table></div>`;
+      return `<div class="table" tabindex="0" role="group" aria-label="Table"><table><thead><tr>${head}</tr></thead><tbody>${rows}</tbody></table></div>`;
     },
     checkbox: ({ checked }) => `<span class="check" role="img" aria-label="${checked ? "done" : "open"}">${checked ? "☑" : "☐"}</span> `,
   },

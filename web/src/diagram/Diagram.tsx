@@ -1,0 +1,51 @@
+/** A diagram as a picture, in which nothing runs and which loads nothing; its text by a button, or where it cannot be drawn. */
+import { memo, useEffect, useState } from "react";
+import { useDark } from "../app/theme";
+import { CodeBlock, CopyButton } from "../markdown/CodeBlock";
+import { draw } from "./draw";
+
+export const Diagram = memo(function Diagram({ code }: { code: string }) {
+  const [picture, setPicture] = usePicture(code, useDark());
+  const [asText, setAsText] = useState(false);
+  if (!picture) return <CodeBlock code={code} language="mermaid" />;
+  if (asText) return <CodeBlock code={code} language="mermaid" button={<button type="button" className="quiet small" onClick={() => setAsText(false)}>Diagram</button>} />;
+  return (
+    <div className="code">
+      <div className="code-head">
+        <span>diagram</span>
+        <span className="code-buttons">
+          <button type="button" className="quiet small" onClick={() => setAsText(true)}>Source</button>
+          <CopyButton text={code} />
+        </span>
+      </div>
+      <div className="diagram" tabIndex={0} role="group" aria-label="Diagram">
+        <img src={picture} alt={wordsOf(code)} onError={() => setPicture("")} />
+      </div>
+    </div>
+  );
+});
+
+function usePicture(code: string, dark: boolean): [string, (address: string) => void] {
+  const [picture, setPicture] = useState("");
+  useEffect(() => {
+    let wanted = true;
+    let address = "";
+    void draw(code, dark).then((svg) => {
+      if (!wanted) return;
+      address = svg && URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+      setPicture(address);
+    });
+    return () => {
+      wanted = false;
+      URL.revokeObjectURL(address);
+    };
+  }, [code, dark]);
+  return [picture, setPicture];
+}
+
+/** What the diagram says of itself, or else its kind. */
+function wordsOf(code: string): string {
+  const said = [/^\s*accTitle\s*:\s*(.+)$/m, /^\s*title\s*:?\s+(.+)$/m, /^\s*accDescr\s*:\s*(.+)$/m].map((one) => one.exec(code)?.[1]);
+  const kind = /^\s*([a-z]+(?:Diagram|Chart|chart)?)\b/im.exec(code.replace(/^---\n[\s\S]*?\n---\n|%%.*$/gm, ""))?.[1] ?? "";
+  return [`Diagram (${kind})`, ...new Set(said.filter(Boolean))].join(": ").slice(0, 500);
+}

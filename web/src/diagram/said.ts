@@ -1,0 +1,14 @@
+/** What the page and the frame that draws say to each other, and how much of it. */
+export interface Asked {
+  id: number;
+  text: string;
+  dark: boolean;
+}
+
+export interface Drawn {
+  id: number;
+  svg: string;
+}
+
+export const MOST_CHARS = 20_000;
+export const MOST_SVG_CHARS = 2_000_000;
