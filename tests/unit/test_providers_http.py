@@ -59,7 +59,9 @@ async def served(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncGen
         server.close()
         for task, writer in tasks.items():
             task.cancel()
-            writer.transport.abort()
+            # One that was closing and has just sent its rest is gone, and does not know that (Python 3.11).
+            with suppress(AttributeError):
+                writer.transport.abort()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0.01)
 
