@@ -14,19 +14,23 @@ from typing import Final, cast
 import msgspec
 import uvloop
 
+from bench.serving.dialects import CHAT, DIALECTS, Asking, as_json
 from bench.serving.plans import First, Firsts, Held, Hold, Idle, Plan, Ready, Report, Stayed, Take, Taken, Where
 from bench.serving.stamping import message
-
-CHAT: Final = "/chat/home/bench"
 
 OPEN_AT_ONCE: Final = 64
 """Requests for idle streams that are on their way at once."""
 
 TICK_S: Final = 0.01
 
-_EVENT: Final = re.compile(rb"(?:id: \d+\n)?event: (\S+)\n(data: [^\n]*\n)\n")
+TURN_S: Final = 60.0
+"""After which a turn is taken for lost."""
+
+PATIENCE_S: Final = 20.0
+"""How long the ends of streams are waited for: what has not come by then is as late as can be."""
+
+_EVENT: Final = re.compile(rb"(?:id: \d+\n)?event: (\S+)\r?\n(data: [^\n]*\n)\r?\n")
 _STAMP: Final = re.compile(rb"\d{6,}")
-_CONVERSATION: Final = re.compile(rb'"conversation_id":"([^"]+)"')
 
 
 class Connection(asyncio.Protocol):
@@ -67,10 +71,14 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def post(where: Where, path: str, body: object) -> bytes:
-    """A request with a body, whose answer is a stream."""
-    data = msgspec.json.encode(body)
-    return _head("POST", path, where, f"content-type: application/json\r\ncontent-length: {len(data)}\r\n") + data
+def message_to(where: Where, text: str, conversation: str = "") -> bytes:
+    """A message in the server's way, by default to a new conversation."""
+    return _post(where, DIALECTS[where.server].ask(text, conversation))
+
+
+def _post(where: Where, asking: Asking) -> bytes:
+    more = f"content-type: {asking.kind}\r\ncontent-length: {len(asking.body)}\r\n"
+    return _head("POST", asking.path, where, more) + asking.body
 
 
 async def connect(where: Where, request: bytes, hear: Callable[[Connection, bytes, bytes], None]) -> Connection:
@@ -86,27 +94,27 @@ async def hold(plan: Hold) -> Held:
     from_ns = int((began_s + plan.ramp_s) * 1e9)
     until_ns = from_ns + int(plan.hold_s * 1e9)
     # A second more than what counts: the ends of so many turns are not part of it.
-    said = post(plan.where, CHAT, {"message": message(until_ns + 1_000_000_000, plan.every_ms)})
+    said = message(until_ns + 1_000_000_000, plan.every_ms)
+    dialect = DIALECTS[plan.where.server]
     late_ms, own_ms = array("d"), array("d")
 
     def hear(_: Connection, name: bytes, data: bytes) -> None:
-        if name == b"chat.delta":
+        if name == dialect.delta:
             now = time.monotonic_ns()
-            for stamp in _STAMP.findall(data, data.find(b'"text":')):
+            for stamp in _STAMP.findall(data, data.find(dialect.text)):
                 if from_ns <= (at := int(stamp)) < until_ns:
                     late_ms.append((now - at) / 1e6)
 
     connections: list[Connection] = []
     for n in range(plan.streams):
         await asyncio.sleep(began_s + plan.ramp_s * 0.8 * n / plan.streams - time.monotonic())
-        connections.append(await connect(plan.where, said, hear))
+        connections.append(await connect(plan.where, message_to(plan.where, said), hear))
     await asyncio.sleep(from_ns / 1e9 + plan.hold_s / 2 - time.monotonic())
     _say(Ready(sum(not one.ended.is_set() for one in connections)))
     while (before := time.monotonic()) < until_ns / 1e9:
         await asyncio.sleep(TICK_S)
         own_ms.append((time.monotonic() - before - TICK_S) * 1000)
-    for one in connections:
-        await one.ended.wait()
+    await asyncio.wait([asyncio.create_task(one.ended.wait()) for one in connections], timeout=PATIENCE_S)
     late, own = sorted(late_ms), sorted(own_ms)
     return Held(
         deltas=len(late),
@@ -140,15 +148,21 @@ async def take(plan: Take) -> Taken:
 
 async def _turn(where: Where, conversation: str) -> str:
     """The conversation in which the turn took place."""
+    dialect = DIALECTS[where.server]
     found: list[str] = []
+    failed: list[bytes] = []
 
     def hear(_: Connection, name: bytes, data: bytes) -> None:
-        if name == b"conv.status" and not found and (seen := _CONVERSATION.search(data)):
+        if name == dialect.failure:
+            failed.append(data)
+        if not found and (seen := dialect.conversation.search(data)):
             found.append(seen[1].decode())
 
-    body = {"message": "Hello?", **({"conversation_id": conversation} if conversation else {})}
-    connection = await connect(where, post(where, CHAT, body), hear)
-    await connection.ended.wait()
+    connection = await connect(where, message_to(where, "Hello?", conversation), hear)
+    async with asyncio.timeout(TURN_S):
+        await connection.ended.wait()
+    if failed or not found:
+        raise SystemExit(f"a turn was not answered: {failed[:1]}")
     return found[0]
 
 
@@ -164,11 +178,13 @@ async def first(plan: First) -> Firsts:
             if plan.text.encode() in data:
                 seen.append(time.monotonic())
 
-        request = post(plan.where, plan.path, {"message": "Hello?"})
+        asked = as_json(plan.path, {"message": "Hello?"}) if plan.path else None
+        request = _post(plan.where, asked) if asked else message_to(plan.where, "Hello?")
         began_s = time.monotonic()
         connection = await connect(plan.where, request, hear)
         connection.keeps_events = True
-        await connection.ended.wait()
+        async with asyncio.timeout(TURN_S):
+            await connection.ended.wait()
         each_s.append(seen[0] - began_s)
         events = connection.events
     return Firsts(each_s, events)
@@ -225,9 +241,10 @@ def main() -> None:
 
 
 def _head(method: str, path: str, where: Where, more: str) -> bytes:
+    token = f"authorization: Bearer {where.token}\r\n" if where.token else ""
     return (
         f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{where.port}\r\naccept: text/event-stream\r\n"
-        f"authorization: Bearer {where.token}\r\nconnection: close\r\n{more}\r\n"
+        f"{token}connection: close\r\n{more}\r\n"
     ).encode()
 
 

@@ -1,152 +1,103 @@
 """The server: how many conversations stream at once, how fast turns are, and what connections cost."""
 
-import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from bench.endpoints import served
 from bench.measures import fresh_folder
 from bench.report import Bar, Cell, Section, Table
-from bench.serving.plans import First, Firsts, Held, Hold, Idle, Ready, Report, Stayed, Take, Taken, Where
-from bench.serving.processes import Process, gathered, most_descriptors, serving, started
-from bench.settings import FULL, QUICK, Run
-from timeloom.core.stream.channels import DECISION
+from bench.serving.beside import measure_beside
+from bench.serving.plans import Idle, Ready, Stayed, Where
+from bench.serving.processes import Process, gathered, module, most_descriptors, serving, started
+from bench.serving.sizes import CONNECTIONS, Sizes, sizes_of
+from bench.serving.trials import (
+    COLUMNS,
+    EVERY_MS,
+    LATE_MS,
+    Trial,
+    answering,
+    best,
+    expect,
+    firsts,
+    median_s,
+    search,
+    taken,
+)
+from bench.settings import Run
 
-R = TypeVar("R", bound=Report)
-
-EVERY_MS: Final = 50
-"""Twenty deltas a second, about as fast as a large model writes."""
-
-LATE_MS: Final = 50.0
 STREAMS: Final = 300
 FIRST_RATIO: Final = 3.0
-CONNECTIONS: Final = 10_000
-
-STARTS_PER_S: Final = 30
-"""How many conversations begin in a second while a crowd gathers: their turns are not what is measured."""
 
 OWN_DESCRIPTORS: Final = 500
 """What a process needs beside its connections."""
-
-TEXT: Final = "Yes, of course."
 
 BEATS_S: Final = 16.0
 """A little more than the pause after which an idle stream says that it is there."""
 
 
-class _Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    streams: tuple[int, ...]
-    hold_s: float
-    clients: int
-    turns_each: int
-    firsts: int
-    idle: int
-
-
-_FULL: Final = _Sizes(
-    streams=(50, 100, 200, 300, 400, 500, 600), hold_s=10, clients=16, turns_each=40, firsts=100, idle=CONNECTIONS
-)
-_QUICK: Final = _Sizes(streams=(50, 100, 300), hold_s=4, clients=8, turns_each=10, firsts=30, idle=1_000)
-_TINY: Final = _Sizes(streams=(2,), hold_s=0.5, clients=2, turns_each=2, firsts=2, idle=4)
-
-
 def measure_server(run: Run) -> Section:
     """Everything against real processes: `timeloom serve`, the model behind HTTP, and a crowd."""
-    sizes = _FULL if run.sizes is FULL else _QUICK if run.sizes is QUICK else _TINY
+    sizes = sizes_of(run)
     most_descriptors(sizes.idle + OWN_DESCRIPTORS)
     with fresh_folder(run.work) as folder:
-        parts = (_held(folder, sizes), _turns(folder, sizes), _first_deltas(folder, sizes), _idle(folder, sizes))
+        trials = search(folder, serving, sizes.held)
+        parts = [_held(trials), _turns(folder, sizes), _first_deltas(folder, sizes), _idle(folder, sizes)]
+        if run.peer:
+            parts.append(measure_beside(folder, run.peer, sizes, trials))
     return Section(
         tables=tuple(table for part in parts for table in part.tables),
         bars=tuple(bar for part in parts for bar in part.bars),
     )
 
 
-def _held(folder: Path, sizes: _Sizes) -> Section:
-    """More and more conversations at once, until the deltas of one crowd are late twice."""
-    rows: list[tuple[Cell, ...]] = []
-    most = 0
-    for streams in sizes.streams:
-        tries = [_held_once(folder, streams, sizes.hold_s)]
-        if not _in_time(tries[0][0]):
-            tries.append(_held_once(folder, streams, sizes.hold_s))
-        for held, cpu, active_kb in tries:
-            load = os.getloadavg()[0]
-            rows.append((streams, held.p50_ms, held.p99_ms, held.worst_ms, held.own_p99_ms, cpu, active_kb, load))
-        if not any(_in_time(held) for held, _, _ in tries):
-            break
-        most = streams
-    columns = ("streams", "median ms", "p99 ms", "worst ms", "crowd p99 ms", "server CPU", "KB each", "load")
+def _held(trials: list[Trial]) -> Section:
+    """Conversations that stream at once."""
     notes = (
         f"each has {1000 / EVERY_MS:g} deltas a second; from the model's writing of a delta to its arrival",
         "crowd: how late the clients' own process was, which is part of the figures before",
         "server CPU: of one core, while all stream; KB each: memory of the server by conversation, over an idle server",
         "load: of the machine in the last minute, by these processes and all others",
     )
-    table = Table(title="Conversations that stream at once", columns=columns, rows=tuple(rows), notes=notes)
+    rows = tuple(trial.row() for trial in trials)
+    table = Table(title="Conversations that stream at once", columns=COLUMNS, rows=rows, notes=notes)
     name = f"server: conversations at once with p99 of the added delay below {LATE_MS:g} ms"
-    return Section(tables=(table,), bars=(Bar(name, most, at_least=STREAMS),))
+    found = best(trials)
+    return Section(tables=(table,), bars=(Bar(name, found.streams if found else 0, at_least=STREAMS),))
 
 
-def _in_time(held: Held) -> bool:
-    # What did not come at all is as late as can be.
-    return held.p99_ms < LATE_MS and held.deltas >= 0.99 * held.expected
-
-
-def _held_once(folder: Path, streams: int, hold_s: float) -> tuple[Held, float, float]:
-    ramp_s = max(1.0 if streams < STARTS_PER_S else 3.0, streams / STARTS_PER_S)
-    with (
-        fresh_folder(folder) as data,
-        started(["bench.serving.stamping"]) as model,
-        serving(data / "data", model.url) as (server, where),
-    ):
-        before_bytes = server.memory_bytes()
-        plan = Hold(where=where, streams=streams, ramp_s=ramp_s, hold_s=hold_s, every_ms=EVERY_MS)
-        with gathered(plan) as crowd:
-            _expect(crowd.hear(), Ready)
-            each_kb = (server.memory_bytes() - before_bytes) / streams / 1024
-            before_s = server.cpu_s()
-            held = _expect(crowd.hear(), Held)
-            # The rest of what counts, and the second after it.
-            cpu = (server.cpu_s() - before_s) / (hold_s / 2 + 1)
-    return held, cpu, each_kb
-
-
-def _turns(folder: Path, sizes: _Sizes) -> Section:
+def _turns(folder: Path, sizes: Sizes) -> Section:
     """Turns without a pause: the first of a conversation, and those after it."""
     rows: list[tuple[Cell, ...]] = []
-    with fresh_folder(folder) as data, served(data, [_ANSWER]) as url, serving(data / "data", _root(url)) as (_, where):
+    with answering(folder, serving) as (_, where, _):
         count = sizes.clients * sizes.turns_each
-        for what, clients, each in (("one client", 1, sizes.turns_each), ("at once", sizes.clients, sizes.turns_each)):
-            taken = _taken(Take(where=where, clients=clients, turns_each=each))
-            median_ms = statistics.median(taken.each_s) * 1000
-            rows.append((what, clients, len(taken.each_s), len(taken.each_s) / taken.took_s, median_ms))
-        new = [_taken(Take(where=where, clients=sizes.clients, turns_each=1)) for _ in range(sizes.turns_each)]
-        took_s = sum(taken.took_s for taken in new)
-        median_ms = statistics.median(one for taken in new for one in taken.each_s) * 1000
+        for what, clients in (("one client", 1), ("at once", sizes.clients)):
+            turns = taken(where, clients, sizes.turns_each)
+            median_ms = statistics.median(turns.each_s) * 1000
+            rows.append((what, clients, len(turns.each_s), len(turns.each_s) / turns.took_s, median_ms))
+        new = [taken(where, sizes.clients, 1) for _ in range(sizes.turns_each)]
+        took_s = sum(turns.took_s for turns in new)
+        median_ms = statistics.median(one for turns in new for one in turns.each_s) * 1000
         rows.append(("at once, each a new conversation", sizes.clients, count, count / took_s, median_ms))
     columns = ("how", "clients", "turns", "turns/s", "median ms")
     notes = ("a turn is one round: a message, a reply of one delta, and the end; every step of it synced to disk",)
     return Section(tables=(Table(title="Turns", columns=columns, rows=tuple(rows), notes=notes),))
 
 
-def _first_deltas(folder: Path, sizes: _Sizes) -> Section:
+def _first_deltas(folder: Path, sizes: Sizes) -> Section:
     """The first delta of a new conversation, beside bare Starlette."""
-    with fresh_folder(folder) as data, served(data, [_ANSWER]) as url, serving(data / "data", _root(url)) as (_, where):
-        model_url = _root(url)
-        _firsts(where, "/chat/home/bench", 2)
-        ours = _firsts(where, "/chat/home/bench", sizes.firsts)
+    with answering(folder, serving) as (_, where, model_url):
+        firsts(where, 2)
+        ours = firsts(where, sizes.firsts)
         said = msgspec.json.encode(ours.events).decode()
-        with started(["bench.serving.bare", model_url], said=said) as bare:
-            echo = _firsts(Where(bare.port), "/echo", sizes.firsts)
-            relay = _firsts(Where(bare.port), "/relay", sizes.firsts)
+        with started(module("bench.serving.bare", model_url), said=said) as bare:
+            echo = firsts(Where(bare.port), sizes.firsts, "/echo")
+            relay = firsts(Where(bare.port), sizes.firsts, "/relay")
         # Once more, because the machine's speed changes by the minute.
-        ours_s = min(_median(ours), _median(_firsts(where, "/chat/home/bench", sizes.firsts)))
-    echo_s, relay_s = _median(echo), _median(relay)
+        ours_s = min(median_s(ours), median_s(firsts(where, sizes.firsts)))
+    echo_s, relay_s = median_s(echo), median_s(relay)
     rows: tuple[tuple[Cell, ...], ...] = (
         ("timeloom serve", ours_s * 1000, ours_s / echo_s, ours_s / relay_s),
         ("bare Starlette, the same bytes", echo_s * 1000, 1.0, None),
@@ -161,24 +112,16 @@ def _first_deltas(folder: Path, sizes: _Sizes) -> Section:
     return Section(tables=(Table(title="The first delta", columns=columns, rows=rows, notes=notes),), bars=(bar,))
 
 
-def _idle(folder: Path, sizes: _Sizes) -> Section:
+def _idle(folder: Path, sizes: Sizes) -> Section:
     """Connections that wait, and what they and the conversations behind them take."""
-    with (
-        fresh_folder(folder) as data,
-        served(data, [_ANSWER]) as url,
-        serving(data / "data", _root(url)) as (
-            server,
-            where,
-        ),
-    ):
-        _taken(Take(where=where, clients=1, turns_each=1))
+    with answering(folder, serving) as (server, where, _):
+        taken(where, 1, 1)
         bare_bytes = server.memory_bytes()
-        taken = _taken(Take(where=where, clients=min(100, sizes.idle), turns_each=1))
+        names = taken(where, min(100, sizes.idle), 1).conversations
         open_bytes = server.memory_bytes()
-        stayed, beside_bytes = _stayed(server, where, sizes, taken.conversations)
-    conversations = len(taken.conversations)
+        stayed, beside_bytes = _stayed(server, where, sizes, names)
     rows: tuple[tuple[Cell, ...], ...] = (
-        ("conversations after a turn", conversations, None, (open_bytes - bare_bytes) / conversations / 1024),
+        ("conversations after a turn", len(names), None, (open_bytes - bare_bytes) / len(names) / 1024),
         ("connections that hear them", sizes.idle, stayed.alive, (beside_bytes - open_bytes) / sizes.idle / 1024),
     )
     columns = ("idle", "number", "alive at the end", "KB each")
@@ -188,39 +131,10 @@ def _idle(folder: Path, sizes: _Sizes) -> Section:
     return Section(tables=(Table(title="What waits", columns=columns, rows=rows, notes=notes),), bars=(bar,))
 
 
-def _stayed(server: Process, where: Where, sizes: _Sizes, names: Sequence[str]) -> tuple[Stayed, int]:
-    stay_s = BEATS_S if sizes is not _TINY else 0.0
+def _stayed(server: Process, where: Where, sizes: Sizes, names: Sequence[str]) -> tuple[Stayed, int]:
+    stay_s = BEATS_S if sizes.stays else 0.0
     plan = Idle(where=where, streams=sizes.idle, conversations=tuple(names), stay_s=stay_s)
     with gathered(plan) as crowd:
-        _expect(crowd.hear(), Ready)
+        expect(crowd.hear(), Ready)
         memory_bytes = server.memory_bytes()
-        return _expect(crowd.hear(), Stayed), memory_bytes
-
-
-_ANSWER: Final[dict[str, object]] = {
-    "reply": f'<channel:{DECISION}>{{"action": "complete", "final_answer": "{TEXT}"}}</channel:{DECISION}>',
-    "repeat": True,
-}
-
-
-def _root(url: str) -> str:
-    return url.removesuffix("/v1")
-
-
-def _taken(plan: Take) -> Taken:
-    with gathered(plan) as crowd:
-        return _expect(crowd.hear(), Taken)
-
-
-def _firsts(where: Where, path: str, times: int) -> Firsts:
-    with gathered(First(where=where, path=path, times=times, text=TEXT)) as crowd:
-        return _expect(crowd.hear(), Firsts)
-
-
-def _median(firsts: Firsts) -> float:
-    return statistics.median(firsts.each_s)
-
-
-def _expect(report: Report, kind: type[R]) -> R:
-    assert isinstance(report, kind), report
-    return report
+        return expect(crowd.hear(), Stayed), memory_bytes

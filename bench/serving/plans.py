@@ -1,6 +1,10 @@
 """Plans of a crowd, and what it says of what came of them."""
 
+from typing import Literal
+
 import msgspec
+
+Server = Literal["timeloom", "agno", "langgraph"]
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -8,6 +12,7 @@ class Where(msgspec.Struct, frozen=True):
 
     port: int
     token: str = ""
+    server: Server = "timeloom"
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -32,9 +37,10 @@ class First(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """So many requests one after the other, until that text comes."""
 
     where: Where
-    path: str
     times: int
     text: str
+    path: str = ""
+    """Instead of the one that messages go to."""
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True, tag=True):

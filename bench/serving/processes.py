@@ -26,6 +26,13 @@ _SERVER: Final = {
 }
 """One caller is everybody here, so that the limits of one caller are lifted."""
 
+STOP_S: Final = 10.0
+"""How long a process has to end when it is told to."""
+
+
+class ServingError(Exception):
+    """A server did not start, or did not do what a crowd asked it for."""
+
 
 class Process:
     """A process that printed where it serves."""
@@ -33,7 +40,10 @@ class Process:
     def __init__(self, popen: subprocess.Popen[str]) -> None:
         assert popen.stdout
         self._popen = popen
-        self.url: str = popen.stdout.readline().split()[-1]
+        words = popen.stdout.readline().split()
+        if not words:
+            raise ServingError("it ended before it served")
+        self.url: str = words[-1]
         self.port = int(self.url.rpartition(":")[2])
 
     @property
@@ -61,20 +71,25 @@ class Process:
 @contextmanager
 def serving(folder: Path, model_url: str) -> Generator[tuple[Process, Where]]:
     """`timeloom serve` with a new data folder, and how to come in."""
-    command = ["timeloom", "serve", "--data-dir", str(folder), "--port", "0", "--model", "openai:bench"]
+    command = ["serve", "--data-dir", str(folder), "--port", "0", "--model", "openai:bench", "--title-model", "none"]
     environment = {**_SERVER, "OPENAI_BASE_URL": f"{model_url}/v1"}
-    with started([*command, "--title-model", "none"], environment, log=folder.with_suffix(".log")) as process:
+    with started(module("timeloom", *command), environment, log=folder.with_suffix(".log")) as process:
         yield process, Where(process.port, TOKEN)
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """The command that runs a module of ours."""
+    return [sys.executable, "-m", name, *arguments]
 
 
 @contextmanager
 def started(
-    module: Sequence[str], environment: dict[str, str] | None = None, said: str = "", log: Path | None = None
+    command: Sequence[str], environment: dict[str, str] | None = None, said: str = "", log: Path | None = None
 ) -> Generator[Process]:
-    """The module as a process that serves, for as long as the context lasts."""
+    """The command as a process that serves, for as long as the context lasts."""
     with (log or Path(os.devnull)).open("wb") as errors:
         popen = subprocess.Popen(
-            [sys.executable, "-m", *module],
+            command,
             cwd=ROOT,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.PIPE,
@@ -90,7 +105,15 @@ def started(
                 popen.stdin.flush()
             yield Process(popen)
         finally:
-            popen.terminate()
+            _stop(popen)
+
+
+def _stop(popen: subprocess.Popen[str]) -> None:
+    popen.terminate()
+    try:
+        popen.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        popen.kill()
 
 
 class Crowd:
@@ -110,7 +133,8 @@ class Crowd:
     def hear(self) -> Report:
         """What it says next."""
         line = self._output.readline()
-        assert line, "the crowd broke up"
+        if not line:
+            raise ServingError("the crowd broke up")
         return msgspec.json.decode(line, type=Report)
 
 
@@ -118,7 +142,7 @@ class Crowd:
 def gathered(plan: Plan) -> Generator[Crowd]:
     """A crowd at its plan."""
     with subprocess.Popen(
-        [sys.executable, "-m", "bench.serving.crowd"],
+        module("bench.serving.crowd"),
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

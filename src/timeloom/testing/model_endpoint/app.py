@@ -105,16 +105,17 @@ class _Answer(Response):
 
     async def _streamed(self, first: ModelEvent, events: AsyncGenerator[ModelEvent], send: Send) -> None:
         await _start(send, stream=True)
-        await _more(send, self._dialect.opening(self._asked.model, _known_usage(first)))
+        # What opens the stream goes out with the first piece.
+        frames = self._dialect.opening(self._asked.model, _known_usage(first))
         event = first
         try:
             while not isinstance(event, Finished):
-                await _more(send, self._frame(event))
-                event = await anext(events)
+                await _more(send, frames + self._frame(event))
+                frames, event = b"", await anext(events)
         except ModelError:
             # Returning without the last part of the body makes the server drop the connection.
             return
-        await _last(send, self._dialect.closing(self._written(event, "")))
+        await _last(send, frames + self._dialect.closing(self._written(event, "")))
 
     async def _collected(self, first: ModelEvent, events: AsyncGenerator[ModelEvent], send: Send) -> None:
         """The reply once it is there as a whole, which a client that offers tools gets in their form."""

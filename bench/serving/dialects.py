@@ -1,0 +1,93 @@
+"""How each agent server is spoken to: what a message to it is, and what the events of its answer are called."""
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from bench.serving.plans import Server
+
+CHAT: Final = "/chat/home/bench"
+
+AGENT: Final = "bench"
+"""The name of the agent on other servers."""
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """A request that sends a message; what it answers is a stream of events."""
+
+    path: str
+    kind: str
+    body: bytes
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """One server's way."""
+
+    ask: Callable[[str, str], Asking]
+    """A message to that conversation, or to a new one where it has no name."""
+
+    delta: bytes
+    """The name of the events that have what the model wrote."""
+
+    text: bytes
+    """What stands before it."""
+
+    failure: bytes
+    """The name of the event that says that a turn failed."""
+
+    conversation: re.Pattern[bytes]
+    """The name of the conversation, in the first event that has it."""
+
+
+def _ask_timeloom(text: str, conversation: str) -> Asking:
+    return as_json(CHAT, {"message": text, **({"conversation_id": conversation} if conversation else {})})
+
+
+def _ask_agno(text: str, conversation: str) -> Asking:
+    form = {"message": text, "stream": "true", **({"session_id": conversation} if conversation else {})}
+    return Asking(f"/agents/{AGENT}/runs", "application/x-www-form-urlencoded", urlencode(form).encode())
+
+
+def _ask_langgraph(text: str, conversation: str) -> Asking:
+    body = {
+        "assistant_id": AGENT,
+        "input": {"messages": [{"role": "user", "content": text}]},
+        "stream_mode": ["messages-tuple"],
+        "if_not_exists": "create",
+        "durability": "sync",
+    }
+    return as_json(f"/threads/{conversation or uuid.uuid4()}/runs/stream", body)
+
+
+def as_json(path: str, body: object) -> Asking:
+    """A request with a body of JSON."""
+    return Asking(path, "application/json", msgspec.json.encode(body))
+
+
+DIALECTS: Final[Mapping[Server, Dialect]] = {
+    "timeloom": Dialect(
+        ask=_ask_timeloom,
+        delta=b"chat.delta",
+        text=b'"text":',
+        failure=b"chat.error",
+        conversation=re.compile(rb'"conversation_id":"([^"]+)"'),
+    ),
+    "agno": Dialect(
+        ask=_ask_agno,
+        delta=b"RunContent",
+        text=b'"content":',
+        failure=b"RunError",
+        conversation=re.compile(rb'"session_id":"([^"]+)"'),
+    ),
+    "langgraph": Dialect(
+        ask=_ask_langgraph,
+        delta=b"messages",
+        text=b'"content":',
+        failure=b"error",
+        conversation=re.compile(rb'"thread_id":"([^"]+)"'),
+    ),
+}

@@ -1,0 +1,44 @@
+"""The agent of LangGraph's server, which loads this file by its path: one model, and checkpoints in SQLite."""
+
+import importlib
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+Foreign = Any
+"""A value of another runtime, whose types are not there where this file is checked."""
+
+_chat: Foreign = importlib.import_module("langchain_openai")
+_graphs: Foreign = importlib.import_module("langgraph.graph")
+_sqlite: Foreign = importlib.import_module("aiosqlite")
+_savers: Foreign = importlib.import_module("langgraph.checkpoint.sqlite.aio")
+
+
+class State(TypedDict):
+    """A conversation."""
+
+    messages: Annotated[list[Foreign], _graphs.add_messages]
+
+
+async def ask(state: State) -> dict[str, list[Foreign]]:
+    """Asks the model; the server streams what it says."""
+    return {"messages": [await _model.ainvoke(state["messages"])]}
+
+
+@asynccontextmanager
+async def make_saver() -> AsyncGenerator[Foreign]:
+    """As on our side: a log, and every commit reaches the disk before it is acknowledged."""
+    async with _sqlite.connect(Path(os.environ["BENCH_FOLDER"]) / "checkpoints.db") as connection:
+        await connection.execute("PRAGMA journal_mode = WAL")
+        await connection.execute("PRAGMA synchronous = FULL")
+        yield _savers.AsyncSqliteSaver(connection)
+
+
+_model: Foreign = _chat.ChatOpenAI(model="bench", base_url=os.environ["BENCH_MODEL_URL"], api_key="none")
+_builder: Foreign = _graphs.StateGraph(State)
+_builder.add_node("model", ask)
+_builder.add_edge(_graphs.START, "model")
+_builder.add_edge("model", _graphs.END)
+graph: Foreign = _builder.compile()

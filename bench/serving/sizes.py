@@ -1,0 +1,65 @@
+"""How much of everything the server's benchmarks measure."""
+
+from typing import Final
+
+import msgspec
+
+from bench.settings import FULL, QUICK, Run
+
+CONNECTIONS: Final = 10_000
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """How many streams are tried at once, and for how long what they tell counts."""
+
+    streams: tuple[int, ...]
+    hold_s: float
+    ramp_s: float
+    """How long they have to begin, at least."""
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """The sizes of one run."""
+
+    held: Holding
+    others_held: Holding
+    """The same for other servers: fewer, and more time to begin."""
+
+    clients: int
+    turns_each: int
+    firsts: int
+    idle: int
+    stays: bool = True
+    """Whether idle connections are held until they have heard a heartbeat."""
+
+
+_FULL: Final = Sizes(
+    held=Holding(streams=(50, 100, 200, 300, 400, 500, 600), hold_s=10, ramp_s=3),
+    others_held=Holding(streams=(25, 50, 75, 100, 150, 200, 300), hold_s=5, ramp_s=5),
+    clients=16,
+    turns_each=40,
+    firsts=100,
+    idle=CONNECTIONS,
+)
+_QUICK: Final = Sizes(
+    held=Holding(streams=(50, 100, 300), hold_s=4, ramp_s=3),
+    others_held=Holding(streams=(25, 50, 100), hold_s=4, ramp_s=5),
+    clients=8,
+    turns_each=10,
+    firsts=30,
+    idle=1_000,
+)
+_TINY: Final = Sizes(
+    held=Holding(streams=(2,), hold_s=0.5, ramp_s=1),
+    others_held=Holding(streams=(2,), hold_s=0.5, ramp_s=4),
+    clients=2,
+    turns_each=2,
+    firsts=2,
+    idle=4,
+    stays=False,
+)
+
+
+def sizes_of(run: Run) -> Sizes:
+    """The sizes that belong to a run."""
+    return _FULL if run.sizes is FULL else _QUICK if run.sizes is QUICK else _TINY
