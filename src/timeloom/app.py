@@ -26,7 +26,7 @@ from timeloom.core.stream.live import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import Model
-from timeloom.ports.store import Store, StoreError
+from timeloom.ports.store import Store
 from timeloom.runtime.act import Workshop
 from timeloom.runtime.ask_model import Asking
 from timeloom.runtime.cache_rates import cache_rates
@@ -36,6 +36,7 @@ from timeloom.runtime.inbox import Inbox
 from timeloom.runtime.make_room import Room
 from timeloom.runtime.prompting import ConversationPrompter, PromptSettings, SystemText, system_text
 from timeloom.runtime.prune import Pruner
+from timeloom.runtime.resume import resume
 from timeloom.runtime.session import HOLDER, Session
 from timeloom.runtime.title import Titling
 from timeloom.runtime.turn import Turns
@@ -121,7 +122,7 @@ async def open_session(
     """The session of that conversation, or of a new one that begins with the header; raises `HeldError`."""
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if conversation is not None:
-        return await Session.resume(store, conversation, clock, ids, holder=holder)
+        return await resume(store, conversation, clock, ids, holder=holder)
     fresh = make_conversation_id(clock.epoch_us() // 1000, ids.bits())
     return await Session.start(store, fresh, header, clock, ids, holder=holder)
 
@@ -184,13 +185,11 @@ def make_turns(
     registry, prompts = shared.registry, shared.prompts
     inbox = Inbox(session)
     governor = Governor(session=session, policies=setting.policies, budgets=setting.budgets)
-    out_dir = setting.workspaces / session.conversation
-    _make_folder(out_dir)
     workshop = Workshop(
         session=session,
         registry=registry,
         show=shown_text,
-        out_dir=out_dir,
+        out_dir=setting.workspaces / session.conversation,
         emit=lambda channel, text: on_delta(LiveDelta(channel, 0, text)),
         interrupt=inbox.interrupt,
         governor=governor,
@@ -227,17 +226,6 @@ def make_turns(
         titles=Titling(session, side.title, governor=governor),
         limits=setting.limits,
     )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        except FileNotFoundError:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise StoreError("store_unwritable", f"the conversation's folder cannot be made: {error.strerror}") from error
 
 
 def _prompt_settings(model: Model, setting: Setting) -> PromptSettings:

@@ -90,7 +90,12 @@ def test_a_model_that_has_no_answer_ends_the_rerun_with_a_failure(stage: Stage, 
     assert (done.returncode, "completed / provider_error" in done.stdout) == (1, True)
 
 
-def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: Stage, tmp_path: Path) -> None:
+def model_calls(stage: Stage, conversation: str) -> int:
+    return stage.run("inspect", conversation, "--type", "react.model.call", "--json").stdout.count("\n")
+
+
+def broken_off_by(number: signal.Signals, stage: Stage, tmp_path: Path) -> str:
+    """The fork of a re-run that got this signal while its model was asked."""
     slow = [{"reply": WRITE}, {"reply": answer("Never."), "delay_ms": 3_600_000}]
     (tmp_path / "slow.yaml").write_text(json.dumps(slow))
     options = ["--data-dir", str(stage.data), "--model", f"script:{tmp_path / 'slow.yaml'}"]
@@ -98,10 +103,33 @@ def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: Stage, t
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         fork = process.stderr.readline().split()[-1]
-        while stage.run("inspect", fork, "--type", "react.model.call", "--json").stdout.count("\n") < 2:
+        while model_calls(stage, fork) < 2:
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
+    return fork
+
+
+def test_a_rerun_that_is_broken_off_leaves_a_fork_that_has_ended(stage: Stage, tmp_path: Path) -> None:
+    fork = broken_off_by(signal.SIGINT, stage, tmp_path)
     assert fork in conversations(stage)
     assert stage.run("worker").stdout == "no turn is open\n"
     assert "broken off" in stage.run("inspect", fork).stdout
     assert stage.run("verify").returncode == 0
+
+
+def test_a_rerun_that_is_killed_is_ended_by_whoever_opens_it_and_not_gone_on_with(stage: Stage, tmp_path: Path) -> None:
+    fork = broken_off_by(signal.SIGKILL, stage, tmp_path)
+    model = ("--model", f"script:{tmp_path / 'script.yaml'}")
+    assert stage.run("worker", *model).stdout == f"{fork}: ended, cancelled\n"
+    assert model_calls(stage, fork) == 2
+    assert "stopped in the middle" in stage.run("inspect", fork, "--type", "react.turn.end").stdout
+    assert stage.run("worker", *model).stdout == "no turn is open\n"
+    assert stage.run("verify").returncode == 0
+    assert stage.run("replay", "--verify").returncode == 0
+    assert stage.run("chat", "--conversation", fork, typed="and now?\n").stdout == "The first answer.\n"
+
+
+def test_a_chat_on_a_killed_rerun_begins_a_turn_of_its_own(stage: Stage, tmp_path: Path) -> None:
+    fork = broken_off_by(signal.SIGKILL, stage, tmp_path)
+    assert stage.run("chat", "--conversation", fork, typed="and now?\n").stdout == "The first answer.\n"
+    assert stage.run("inspect", fork, "--type", "turn.header", "--json").stdout.count("\n") == 2

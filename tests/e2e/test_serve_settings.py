@@ -149,3 +149,14 @@ def test_make_run_serves() -> None:
         check=True,
     )
     assert shown.stdout.splitlines()[-1] == 'exec .venv/bin/timeloom serve --data-dir "kept" --port 8800'
+
+
+def test_scripts_of_one_file_name_are_two_models_to_run_again_with(folder: Path) -> None:
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        (folder / name / "script.yaml").write_text(json.dumps([{"reply": name}]))
+    models = "script:one/script.yaml,script:two/script.yaml,script:one/script.yaml"
+    token = "of-this-test-alone"
+    with serving(folder, TIMELOOM_SERVER_MODELS=models, TIMELOOM_SERVER_TOKEN=token) as (_, address):
+        me = httpx2.get(f"{address}/me", headers={"authorization": f"Bearer {token}"}).json()
+    assert me["models"] == ["script:script.yaml", "script:one/script.yaml", "script:two/script.yaml"]

@@ -75,7 +75,10 @@ def test_a_conversation_that_cannot_be_gone_on_with_is_an_error_that_says_so(tmp
     for path in sorted(workspaces.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (workspaces / conversation).write_text("in the way")
-    failed = worker(tmp_path)
+    # As before, but once more with a tool, which needs the folder.
+    once_more = tmp_path / "once_more.yaml"
+    once_more.write_text(SCRIPT.split("- reply", 2)[1].join(["- reply", "  repeat: 2\n"]))
+    failed = worker(tmp_path, "--model", f"script:{once_more}")
     assert failed.returncode == 1
     assert failed.stdout.startswith(f"{conversation}: failed: the conversation's folder cannot be made: File exists")
 

@@ -245,7 +245,7 @@ class Stage:
         models = {model.name: opening.again(model) for model in (self.model, *self.models)}
         async with (
             Hub(self.store, opening, clock, ids, self.settings) as hub,
-            Reruns(opening, models, self.settings.grace_s) as reruns,
+            Reruns(opening, models, self.settings.grace_s, self.limits) as reruns,
         ):
             metrics.watch(hub)
             doorkeeper = Doorkeeper(KEYS, *self.registers)

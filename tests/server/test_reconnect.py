@@ -3,9 +3,10 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
-from server_stage import Client, Json, Stage, Step, answers, calls, numbered, run, slowly
+from server_stage import Client, Frame, Json, Stage, Step, answers, blocks_in, calls, numbered, run, slowly
 from typing_extensions import override
 
 from timeloom.ports.tool import ToolContext
@@ -19,8 +20,12 @@ WINDOW_TOKENS = 8_000
 """So few that the turn has to be summed up on its way."""
 
 MEETS = [slowly(calls("t.meet", size=400), 1, 24) for _ in range(10)]
-WRITE = slowly(calls("react.write", path="a.md", content="A page of text. " * 20), 1, 24)
-TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slowly(answers("Done, after a while."), 1))
+PAGE = "A page of text. " * 20
+WRITE = slowly(calls("react.write", path="a.md", content=PAGE), 1, 24)
+ANSWER = "Done, after a while."
+TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slowly(answers(ANSWER), 1))
+WRITTEN = {"thinking": "hm", "timeline_text": "a note", "canvas": PAGE, "tool": "met", "answer": ANSWER}
+"""What each channel has, in whichever round."""
 
 
 class Losing:
@@ -45,6 +50,9 @@ class Losing:
                         self.seen.add(frame.event)
                         if frame.event == "chat.block":
                             self.held.append((frame.id, frame.data["block"]))
+                        elif frame.event == "chat.delta":
+                            # Whoever comes has it from its beginning.
+                            assert WRITTEN[str(frame.data["channel"])].startswith(str(frame.data["text"]))
                         break
                     if frame.data["tail"] == len(self.held):
                         self.at = len(self.held)
@@ -97,5 +105,71 @@ def test_what_a_client_assembles_is_the_timeline_wherever_it_was_cut_off(
         assert "conv.range.summary" in types
         assert losing.returns > len(blocks) > 120
         assert {"chat.block", "chat.delta"} <= losing.seen
+
+    run(check)
+
+
+ENDS = {
+    "react.thinking": "thinking",
+    "react.notes": "timeline_text",
+    "react.tool.call": "tool",
+    "react.tool.result": "canvas",
+    "assistant.completion": "answer",
+}
+ALL_END = {"react.round.start", "react.model.call", "react.turn.end"}
+
+
+class Reader:
+    """What a reader has that keeps its connection, as the documentation says."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, str] = {}
+        self.ended: dict[tuple[int, str], str] = {}
+        """By block and channel, the text that was on its way when the block came."""
+
+    def hear(self, frame: Frame) -> None:
+        if frame.event == "chat.delta":
+            channel = str(frame.data["channel"])
+            self.open[channel] = self.open.get(channel, "") + str(frame.data["text"])
+        for seq, block in blocks_in([frame]):
+            kind = str(cast(Json, block)["type"])
+            for channel in tuple(self.open) if kind in ALL_END else (ENDS.get(kind, ""),):
+                if text := self.open.pop(channel, ""):
+                    self.ended[seq, channel] = text
+
+
+def test_whoever_joins_at_whatever_event_has_what_is_being_written_whole(tmp_path: Path) -> None:
+    writes = [slowly(calls("t.look"), 2, 16), slowly(calls("react.write", path="a.md", content=PAGE), 2, 40)]
+
+    async def check() -> None:
+        async with Stage(tmp_path, *writes, slowly(answers(ANSWER), 2, 4)).serve() as served:
+
+            async def join(after: int) -> Reader:
+                reader = Reader()
+                async with served.ann.hearing(conversation, after) as events:
+                    async for frame in events:
+                        reader.hear(frame)
+                        if frame.event == "chat.complete":
+                            break
+                return reader
+
+            first, conversation, others = Reader(), "", list[asyncio.Task[Reader]]()
+            async with served.ann.posting("go") as events:
+                async for frame in events:
+                    first.hear(frame)
+                    conversation = conversation or str(frame.data["conversation_id"])
+                    if frame.event != "chat.complete":
+                        # Every other one brings along the blocks that there are.
+                        held = max((seq for seq, _ in first.ended), default=0) if len(others) % 2 else 0
+                        others.append(asyncio.create_task(join(held)))
+            blocks = await served.ann.blocks(conversation)
+            for reader in [first, *await asyncio.gather(*others)]:
+                assert reader.open == {}
+                for place, text in reader.ended.items():
+                    assert text == first.ended[place]
+            told = {(channel, text) for (_, channel), text in first.ended.items()}
+            assert told == {*WRITTEN.items()} - {("tool", "met")} | {("tool", "looking")}
+            texts = [block.get("text") for block in blocks]
+            assert {text for channel, text in told if channel != "tool"} <= {*texts}
 
     run(check)

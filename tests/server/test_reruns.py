@@ -10,6 +10,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.providers.script import Step
 from timeloom.runtime.compare import Comparison
 from timeloom.server.again import ComparedFork
+from timeloom.server.limits import Limits
 from timeloom.testing import ScriptedModel
 
 LOOK = calls("t.look", size=3)
@@ -99,6 +100,95 @@ def test_all_turns_that_follow_are_run_again_or_as_many_as_are_asked_for(tmp_pat
                 assert [turn.verdict for turn in (await compared(served.ann, fork)).turns] == verdicts[:1]
                 whole = msgspec.json.decode((await served.ann.get(f"{LIST}/{fork}/comparison")).content)
                 assert [turn["verdict"] for turn in whole["comparison"]["turns"]] == verdicts
+
+    run(check)
+
+
+async def pages(client: Client, fork: str, **query: str | int) -> list[ComparedFork]:
+    """All that is compared, page by page."""
+    found: list[ComparedFork] = []
+    while not found or found[-1].cursor:
+        got = await client.get(f"{LIST}/{fork}/comparison", **query, cursor=found[-1].cursor if found else "")
+        assert got.status_code == 200, got.text
+        found.append(msgspec.json.decode(got.content, type=ComparedFork))
+    return found
+
+
+def test_comparisons_come_in_pages_of_turns(tmp_path: Path) -> None:
+    async def check() -> None:
+        questions = 25
+        stage = a_stage(tmp_path, LOOK, *(answers(f"Other {n}.") for n in range(questions)))
+        stage.model = ScriptedModel([LOOK, *(answers(f"Answer {n}.") for n in range(questions + 2))])
+        async with stage.serve() as served:
+            conversation = await told(served)
+            seq = await first_call(served.ann, conversation)
+            for n in range(1, questions):
+                await served.ann.say(f"Question {n}?", conversation)
+                await served.ann.until(conversation, "idle")
+            body = {"seq": seq, "model": "script:other.yaml"}
+            fork = (await served.ann.post(f"{LIST}/{conversation}/rerun", body)).json()["conversation_id"]
+            await compared(served.ann, fork)
+            for _ in range(2):
+                await served.ann.say("Only here?", fork)
+                await served.ann.until(fork, "idle")
+            whole, paged = await pages(served.ann, fork), await pages(served.ann, fork, turns=4)
+            assert [len(page.comparison.turns) for page in whole] == [20, questions + 2 - 20]
+            assert [len(page.comparison.turns) for page in paged] == [4] * 6 + [3]
+            turns = [turn for page in paged for turn in page.comparison.turns]
+            assert turns == [turn for page in whole for turn in page.comparison.turns]
+            assert [turn.verdict for turn in turns] == ["differs"] * questions + ["only_rerun"] * 2
+            assert sum(page.comparison.recorded.requests for page in paged) == questions + 1
+            assert [page.comparison.recorded.requests for page in paged][:2] == [5, 4]
+            for query, code in (({"turns": 101}, "request_malformed"), ({"cursor": "x"}, "cursor_malformed")):
+                refused = await served.ann.get(f"{LIST}/{fork}/comparison", **query)
+                assert (refused.status_code, refused.json()["code"]) == (400, code)
+
+    run(check)
+
+
+def test_a_fork_of_an_earlier_turn_is_compared_from_there(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = a_stage(tmp_path)
+        stage.model = ScriptedModel([LOOK, answers("At nine."), answers("By noon."), answers("By one.")])
+        async with stage.serve() as served:
+            conversation = await told(served)
+            await served.ann.say("And when are they there?", conversation)
+            await served.ann.until(conversation, "idle")
+            path = f"{LIST}/{conversation}"
+            fork = (await served.ann.post(f"{path}/fork", {"turn": "1"})).json()["conversation"]
+            turn = next(block["turn_id"] for block in await served.ann.blocks(fork) if block["type"] == "turn.header")
+            given = await served.ann.post(f"{path}/turns/{turn}/feedback", {"reaction": "ok"})
+            assert given.status_code == 201
+            # What was said later about the turn before is not one of the turns that follow.
+            found = await compared(served.ann, fork)
+            assert [(pair.prompt, pair.verdict) for pair in found.turns] == [
+                ("And when are they there?", "only_recorded")
+            ]
+
+    run(check)
+
+
+def test_only_so_many_run_at_once(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = a_stage(tmp_path, slow())
+        stage.limits = Limits(reruns=2, all_reruns=3)
+        async with stage.serve() as served:
+            ann, admin = served.ann, served.client("admin")
+            conversation = await told(served)
+            seq = await first_call(ann, conversation)
+            forks = [await started(ann, conversation, "script:other.yaml") for _ in range(2)]
+
+            async def refused(client: Client) -> str:
+                response = await client.post(f"{LIST}/{conversation}/rerun", {"seq": seq, "model": "script:other.yaml"})
+                assert (response.status_code, response.headers["retry-after"]) == (429, "5")
+                assert response.json()["code"] == "reruns_busy"
+                return response.json()["detail"]
+
+            assert "raise server.limits.reruns" in await refused(ann)
+            await started(admin, conversation, "script:other.yaml")
+            assert "raise server.limits.all_reruns" in await refused(admin)
+            await served.http.delete(f"{LIST}/{forks[0]}/rerun", headers=ann.headers)
+            await started(ann, conversation, "script:other.yaml")
 
     run(check)
 

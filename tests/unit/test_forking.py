@@ -23,7 +23,7 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, MessageId, TurnId
-from timeloom.core.policy.forking import cut_off, standing
+from timeloom.core.policy.forking import broken_off, cut_off, is_rerun, standing
 from timeloom.core.timeline import Entry
 
 TURN, CALL = TurnId("turn_1"), CallId("c1")
@@ -74,6 +74,19 @@ def test_a_call_without_a_result_gets_one_that_says_it_was_cut_off() -> None:
     receipt, end = cut(8)
     assert codes([receipt]) == ["call_cut"]
     assert isinstance(end, TurnEnded)
+
+
+def test_a_rerun_that_is_broken_off_says_of_its_call_that_nobody_knows() -> None:
+    receipt, end = broken_off(entries()[:7], "broken off")
+    assert codes([receipt]) == ["tool_interrupted"]
+    assert end == TurnEnded(reason="cancelled", text="broken off")
+    assert broken_off(entries()[:8], "broken off") == [end]
+    assert broken_off(entries(), "broken off") == []
+
+
+def test_a_turn_says_whether_it_is_one_of_a_rerun() -> None:
+    assert not is_rerun(entries())
+    assert is_rerun(entries([TurnStarted(n=1, rerun=True), *TURN_BLOCKS[1:]]))
 
 
 def test_half_a_result_is_said_to_be_half() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,31 @@ def test_work_that_ends_badly_once_it_is_interrupted_is_given_up_all_the_same() 
         await begun.wait()
         interrupt.set()
         assert await waiting is None
+
+    asyncio.run(check())
+
+
+def test_work_that_ends_well_though_it_is_interrupted_is_given_up_and_cancels_nothing_else() -> None:
+    async def check() -> None:
+        begun, interrupt = asyncio.Event(), asyncio.Event()
+
+        async def work() -> int:
+            with suppress(asyncio.CancelledError):
+                begun.set()
+                await asyncio.Event().wait()
+            return 1
+
+        async def ask() -> int:
+            given_up = await unless(interrupt, work())
+            task = asyncio.current_task()
+            assert given_up is None and task
+            await asyncio.sleep(0)
+            return task.cancelling()
+
+        waiting = asyncio.create_task(ask())
+        await begun.wait()
+        interrupt.set()
+        assert await waiting == 0
 
     asyncio.run(check())
 

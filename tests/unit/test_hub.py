@@ -9,12 +9,13 @@ from hub_stage import Hall, idle
 from turn_stage import HEADER, answers, calls, run
 
 from timeloom.app import open_session
-from timeloom.core.blocks import ResultStatus, Titled, TurnEnded, TurnStarted, UserPrompt
+from timeloom.core.blocks import ResultStatus, Titled, TurnEnded, TurnStarted, Usage, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN
 from timeloom.ports.leases import HeldError
 from timeloom.ports.store import StoreError
+from timeloom.providers.script import ScriptedModel
 from timeloom.runtime.hub import HubSettings, Streaming
 from timeloom.runtime.hub_events import ChatBlock, ChatComplete, ChatError, Event
 from timeloom.runtime.hub_seat import Accepted, Sent
@@ -224,6 +225,28 @@ def test_a_message_that_cannot_be_stored_is_refused_and_sent_again_is_there_once
             await hub.say(name, "on")
             await idle(hub, stage, name)
             assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go", "on"]
+
+    run(check)
+
+
+class Priceless(ScriptedModel):
+    """A model whose price nobody can find out."""
+
+    def price_nano_usd(self, usage: Usage) -> int | None:
+        raise RuntimeError("no table")
+
+
+def test_a_message_whose_turn_stops_before_it_stores_anything_is_stored_all_the_same(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Hall(tmp_path, answers("One."))
+        able, stage.model = stage.model, Priceless.from_text("[]")
+        async with stage.hub() as hub:
+            name = (await hub.begin(HEADER, "go")).conversation_id
+            assert [block.text for block in await stage.blocks(name) if isinstance(block, UserPrompt)] == ["go"]
+            assert (await hub.status(name)).state == "interrupted"
+            stage.model = able
+            assert (await hub.say(name, "on")).status == "followup"
+            await idle(hub, stage, name)
 
     run(check)
 

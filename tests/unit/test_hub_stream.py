@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turn_stage import HEADER, run
 
 from timeloom.app import open_session
-from timeloom.core.blocks import Titled, TurnStarted
+from timeloom.core.blocks import Completion, RoundStarted, Titled, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.runtime.hub_events import ChatBlock, ChatDelta, ConvStatus, Heartbeat
@@ -85,21 +85,25 @@ async def status() -> ConvStatus:
 
 def test_a_delta_is_not_told_after_the_block_that_ended_it() -> None:
     async def check() -> None:
-        store = MemoryStore()
+        store, channel = HeldUpStore(), Channel()
         async with await open_session(store, None, HEADER) as session:
-            (entry,) = await session.append([Titled(text="t")], NO_TURN)
-            channel, mailbox = opened()
             channel.tell(Tail(1))
-            stream = Stream(store, "t", session.conversation, mailbox, 0)
+            stream = Stream(store, "t", session.conversation, channel.join(10_000), 1)
             async with aclosing(stream.events(status, 60)) as events:
-                told = [await anext(events)]
+                await anext(events)
+                coming = asyncio.create_task(anext(events))
+                await store.looked.wait()
                 # The reader has the block from the store before it comes to what was told live.
                 channel.delta(delta("early"))
+                channel.delta(delta("a thought", "thinking"))
+                (entry,) = await session.append([Completion(text="early")], NO_TURN)
+                store.goes_on.set()
+                told = [await coming, await anext(events)]
                 channel.entry(entry)
                 channel.delta(delta("late"))
-                told += [await anext(events) for _ in range(4)]
-            assert [one.text for one in told if isinstance(one, ChatDelta)] == ["late"]
-            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [1, 2]
+                told += [await anext(events) for _ in range(2)]
+            assert [one.text for one in told if isinstance(one, ChatDelta)] == ["a thought", "late"]
+            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [2]
 
     run(check)
 
@@ -200,10 +204,9 @@ def test_what_comes_without_waiting_is_known_to_come() -> None:
                 assert stream.has_more
                 told.append(await anext(events))
                 assert isinstance(told[-1], ConvStatus) and not stream.has_more
-                channel.delta(delta("of a block that was told"))
-                assert not stream.has_more
                 channel.tell(Tail(1))
-                assert await mailbox.take(1) and await mailbox.take(1)
+                assert not stream.has_more
+                assert await mailbox.take(1)
                 channel.delta(delta("before"))
                 await session.append([TurnStarted(n=1)], session.new_turn_id())
                 channel.delta(delta("after"))
@@ -218,6 +221,27 @@ def test_what_comes_without_waiting_is_known_to_come() -> None:
     run(check)
 
 
+def test_what_a_block_has_that_was_read_ahead_is_not_known_to_come() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            channel.tell(Tail(1))
+            stream = Stream(store, "t", session.conversation, channel.join(10_000), 1)
+            async with aclosing(stream.events(status, 60)) as events:
+                told = [await anext(events) for _ in range(2)]
+                await session.append([Titled(text="elsewhere")], NO_TURN)
+                channel.tell(Tail(2))
+                channel.delta(delta("early"))
+                await session.append([Completion(text="early")], NO_TURN)
+                told += [await anext(events) for _ in range(2)]
+                while stream.has_more:
+                    told.append(await anext(events))
+            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [2, 3]
+            assert not [one for one in told if isinstance(one, ChatDelta)]
+
+    run(check)
+
+
 def test_who_was_there_before_hears_from_its_own_entry_on() -> None:
     async def check() -> None:
         store, channel = MemoryStore(), Channel()
@@ -225,17 +249,21 @@ def test_who_was_there_before_hears_from_its_own_entry_on() -> None:
             session.listen(channel.entry)
             mailbox = channel.join(10_000)
             mailbox.open()
-            channel.delta(delta("of the turn before"))
-            await session.append([Titled(text="before")], NO_TURN)
+            channel.delta(delta("of the round before"))
+            await session.append([RoundStarted(round=1)], NO_TURN)
+            channel.delta(delta("of the round"))
             await session.append([Titled(text="its own")], NO_TURN)
+            channel.delta(delta(" that runs"))
             stream = Stream(store, "t", session.conversation, mailbox, 2)
             stream.join()
+            assert stream.has_more
             async with aclosing(stream.events(status, 60)) as events:
-                told = [await anext(events) for _ in range(2)]
+                told = [await anext(events) for _ in range(4)]
             assert isinstance(told[0], ConvStatus)
-            assert isinstance(told[1], ChatBlock) and told[1].seq == 3
+            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [3]
+            assert [one.text for one in told if isinstance(one, ChatDelta)] == ["of the round", " that runs"]
             mailbox.end(TOO_SLOW)
-            mailbox.forget_before(9)
+            assert mailbox.take_before(9) == []
             assert await mailbox.take(1) == (TOO_SLOW, 0)
 
     run(check)

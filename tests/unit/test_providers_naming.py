@@ -45,6 +45,15 @@ def test_a_base_url_without_a_scheme_is_refused() -> None:
         open_model("openai:m", ModelSettings(base_url="localhost:8000"), environ={})
 
 
+def test_scripts_of_one_file_name_are_told_apart_by_as_few_folders_as_it_takes(tmp_path: Path) -> None:
+    taken: list[str] = []
+    for folder in ("a", "b", "c/b"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "play.yaml").write_text("- reply: hello\n")
+        taken.append(open_model(f"script:{tmp_path}/{folder}/play.yaml", environ={}, taken=taken).name)
+    assert taken == ["script:play.yaml", "script:b/play.yaml", "script:c/b/play.yaml"]
+
+
 def test_a_script_that_is_not_there_is_refused_without_a_host_path(tmp_path: Path) -> None:
     with pytest.raises(CodedError, match=r"none\.yaml") as caught:
         open_model(f"script:{tmp_path}/none.yaml", environ={})

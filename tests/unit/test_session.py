@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from timeloom.core.blocks import (
     ConversationStarted,
+    ModelCalled,
     RoundStarted,
     Thinking,
     TurnEnded,
@@ -18,6 +20,7 @@ from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.core.view.views import Views
+from timeloom.ports.blobs import BlobError
 from timeloom.ports.leases import HeldError, Lease, LeaseLostError
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.ports.store import StoreError
@@ -339,5 +342,57 @@ def test_a_conversation_whose_first_append_failed_or_never_came_is_not_begun_by_
                 await session.append([TurnStarted(n=1), UserPrompt(text="go")], TURN)
         await session.close()
         assert await store.conversation_ids() == []
+
+    run(check())
+
+
+def test_who_waits_for_what_was_noted_hears_that_it_is_durable() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        assert session.settled().done()
+        await session.note([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+        settled, left = session.settled(), session.settled()
+        left.cancel()
+        assert not settled.done()
+        await session.append([RoundStarted(round=1)], TURN)
+        await settled
+        assert (await store.info(CONVERSATION)).tail == 4
+
+    run(check())
+
+
+def test_what_was_refused_to_who_waited_for_it_is_not_stored_later() -> None:
+    async def check() -> None:
+        store = FullStore()
+        session = await started(store)
+        await session.note([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+        settled = session.settled()
+        store.is_full = True
+        with pytest.raises(StoreError, match="full"):
+            await session.flush()
+        with pytest.raises(StoreError, match="full"):
+            await settled
+        store.is_full = False
+        with pytest.raises(LeaseLostError):
+            await session.append([RoundStarted(round=1)], TURN)
+        await session.close()
+        assert (await store.info(CONVERSATION)).tail == 1
+
+    run(check())
+
+
+def test_what_refers_to_a_payload_that_is_gone_can_be_appended_again_with_it() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        session = await started(store)
+        await session.note([TurnStarted(n=1)], TURN)
+        settled = session.settled()
+        lost = ModelCalled(round=1, model="m", request_sha256="0", system=BlobRef("0" * 64, 9000))
+        with pytest.raises(BlobError):
+            await session.append([lost], TURN)
+        assert not settled.done()
+        await session.append([replace(lost, system="s" * 9000)], TURN)
+        await settled
 
     run(check())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from turn_stage import HEADER, Stage, answers, run
+from turn_stage import HEADER, Stage, answers, calls, run
 
 from timeloom.app import Shared, make_shared, make_turns, open_session
 from timeloom.core.blocks import AnyBlock, ModelCalled, Titled, TurnEnded
@@ -65,11 +65,24 @@ def test_a_title_that_nobody_is_asked_for_is_stored_with_the_end_of_the_turn(tmp
     run(check)
 
 
-def test_a_folder_that_cannot_be_made_is_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_stops_the_turn_until_it_can(tmp_path: Path) -> None:
     async def check() -> None:
-        stage = Stage(tmp_path, answers("One."))
+        stage = Stage(tmp_path, calls("react.write", path="files/a.md", content="# A\n"), answers("Written."))
+        turns = await stage.open()
         stage.setting.workspaces.write_text("in the way")
         with pytest.raises(StoreError, match="cannot be made"):
-            await stage.open()
+            await turns.run("go")
+        stage.setting.workspaces.unlink()
+        assert await turns.go_on() == "completed"
+        assert list(stage.setting.workspaces.glob("*/*/files/a.md"))
+
+    run(check)
+
+
+def test_a_conversation_that_uses_no_tool_has_no_folder(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path, answers("One."))
+        await (await stage.open()).run("go")
+        assert not stage.setting.workspaces.exists()
 
     run(check)

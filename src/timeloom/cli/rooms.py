@@ -70,7 +70,8 @@ class OpenModels:
     def get(self, name: str) -> Model:
         """The model of that name; raises where there is none."""
         if name not in self._models:
-            self._models[name] = open_model(name, model_settings(self._settings, name))
+            taken = {model.name for model in self._models.values()}
+            self._models[name] = open_model(name, model_settings(self._settings, name), taken=taken)
         return self._models[name]
 
     def beside(self, name: str) -> SideModels:

@@ -165,7 +165,7 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
             again = {one.name: opening.again(one, summary) for one, summary in choice}
             async with (
                 Hub(store, opening, clock, ids, hub_settings) as hub,
-                Reruns(opening, again, server.grace_s) as reruns,
+                Reruns(opening, again, server.grace_s, _limits(server.limits)) as reruns,
             ):
                 metrics.watch(hub)
                 yield Place(
@@ -226,6 +226,8 @@ def _limits(said: LimitSettings) -> Limits:
         burst=said.burst,
         failures_per_minute=_limit(said.failures_per_minute),
         streams=_limit(said.streams),
+        reruns=_limit(said.reruns),
+        all_reruns=_limit(said.all_reruns),
         body_s=said.body_s,
     )
 

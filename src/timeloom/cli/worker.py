@@ -19,7 +19,7 @@ from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
 from timeloom.runtime.recover import Ended, Failed, Held, Open, Recovered, Waiting, recover
-from timeloom.runtime.session import Session
+from timeloom.runtime.resume import resume
 from timeloom.runtime.turn import Turns
 from timeloom.tools.registry import ToolRegistry
 
@@ -67,7 +67,7 @@ def _opening(store: Store, models: OpenModels, tools: ToolRegistry, settings: Se
     model, side = models.get(settings.model), models.beside(settings.model)
 
     async def opened(conversation: ConversationId) -> Turns:
-        session = await Session.resume(store, conversation, SystemClock(), RandomIds(), holder=HOLDER)
+        session = await resume(store, conversation, SystemClock(), RandomIds(), holder=HOLDER)
         try:
             return make_turns(session, model, Setting.of(settings), lambda _: None, tools, side)
         except BaseException:

@@ -87,6 +87,8 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
         Rate, About("Requests without a known token that one address may make in a minute.")
     ] = 30.0
     streams: Annotated[Count, About("Streams that one caller may have open.")] = 200
+    reruns: Annotated[Count, About("Re-runs that one caller may have under way.")] = 3
+    all_reruns: Annotated[Count, About("Re-runs of all callers together that may be under way.")] = 8
     body_s: Annotated[Seconds, About("Seconds that the body of a request may take to arrive.")] = 30.0
     max_body_bytes: Annotated[Bytes, About("Largest body of a request that is JSON.")] = 2 * 1024 * 1024
     max_upload_bytes: Annotated[Bytes, About("Largest size of all files of a request together.")] = 10 * 1024 * 1024

@@ -89,6 +89,7 @@ CODES: Final = MappingProxyType(
         "request_timeout": "The body of the request did not arrive in time.",
         "answer_missing": "The turn ended without an answer; the message says why.",
         "rate_limited": "Too many requests, or streams at once; Retry-After says when to try again.",
+        "reruns_busy": "As many re-runs are under way as may be; the message says whose, and how to have more.",
         "host_unknown": "The request names a host that is not this server.",
         "turn_not_running": "No turn is running that could be stopped or cancelled.",
         "reader_too_slow": "A stream told more than its reader took and was ended; come back with the id of the last block.",

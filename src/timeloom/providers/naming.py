@@ -1,7 +1,8 @@
 """Names of models: `anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`, and the model behind each."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -30,8 +31,17 @@ class ModelNameError(CodedError):
         super().__init__("model_unknown", message)
 
 
-def open_model(name: str, settings: ModelSettings | None = None, *, environ: Mapping[str, str] | None = None) -> Model:
-    """The model of this name; key and base URL come from the settings, else from the provider's own variables."""
+def open_model(
+    name: str,
+    settings: ModelSettings | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    taken: Collection[str] = (),
+) -> Model:
+    """The model of this name; key and base URL come from the settings, else from the provider's own variables.
+
+    A script goes by the name of its file, and by more of its path where another model has that name: `taken` are those.
+    """
     if name == LOCAL:
         return _local()
     provider, _, identity = name.partition(":")
@@ -45,7 +55,7 @@ def open_model(name: str, settings: ModelSettings | None = None, *, environ: Map
         case "openai":
             return _openai(identity, _completed(settings, environ, "OPENAI"))
         case "script":
-            return _script(identity, settings)
+            return _script(identity, settings, taken)
         case _:
             raise ModelNameError(f"{provider[:80]!r} is no known provider; the forms are {FORMS}")
 
@@ -98,7 +108,15 @@ def _local() -> Model:
     return LocalModel()
 
 
-def _script(identity: str, settings: ModelSettings) -> Model:
+def _script(identity: str, settings: ModelSettings, taken: Collection[str]) -> Model:
     from timeloom.providers.script import WINDOW_TOKENS, ScriptedModel  # noqa: PLC0415 - the YAML parser takes 20 ms
 
-    return ScriptedModel.from_file(identity, window_tokens=settings.window_tokens or WINDOW_TOKENS)
+    name, window_tokens = _script_name(Path(identity), taken), settings.window_tokens or WINDOW_TOKENS
+    return ScriptedModel.from_file(identity, name=name, window_tokens=window_tokens)
+
+
+def _script_name(path: Path, taken: Collection[str]) -> str:
+    """No more of the path than tells it apart: the name is shown to people, and they need not know this machine."""
+    parts = path.absolute().parts
+    names = [f"script:{'/'.join(parts[-count:])}" for count in range(1, len(parts))]
+    return next((name for name in names if name not in taken), names[-1])

@@ -94,7 +94,12 @@ def library() -> Calculate | None:
     except ImportError:
         return None
 
+    # To find out that a model is not known takes the library longer than any price.
+    unknown: set[tuple[str, str | None, str | None]] = set()
+
     def calculate(usage: Usage, model: str, provider: str | None, api_url: str | None) -> Decimal | None:
+        if (model, provider, api_url) in unknown:
+            return None
         cached = usage.cache_read_tokens + usage.cache_write_tokens
         counts = genai_prices.Usage(
             input_tokens=usage.input_tokens + cached,
@@ -107,7 +112,10 @@ def library() -> Calculate | None:
             if api_url:
                 return genai_prices.calc_price(counts, model, provider_api_url=api_url).total_price
             return genai_prices.calc_price(counts, model, provider_id=provider).total_price
-        except (LookupError, ValueError):
+        except LookupError:
+            unknown.add((model, provider, api_url))
+            return None
+        except ValueError:
             return None
 
     return calculate

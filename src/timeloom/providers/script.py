@@ -30,10 +30,10 @@ class ScriptedModel:
         self._window_tokens = window_tokens
 
     @classmethod
-    def from_file(cls, path: Path | str, *, window_tokens: int = WINDOW_TOKENS) -> "ScriptedModel":
-        """The model that a YAML file describes."""
+    def from_file(cls, path: Path | str, *, name: str = "", window_tokens: int = WINDOW_TOKENS) -> "ScriptedModel":
+        """The model that a YAML file describes; without a name, it has that of the file."""
         path = Path(path)
-        return cls(read_script(path), name=f"script:{path.name}", window_tokens=window_tokens)
+        return cls(read_script(path), name=name or f"script:{path.name}", window_tokens=window_tokens)
 
     @classmethod
     def from_text(cls, text: str) -> "ScriptedModel":
@@ -50,7 +50,6 @@ class ScriptedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         step = self._step(request)
-        usage = step.usage or _estimated(request, step.reply)
         if step.error is not None and step.error != "cut":
             await asyncio.sleep(step.delay_ms / 1000)
             raise ModelError(step.error, f"the script says so: {step.error}")
@@ -59,6 +58,8 @@ class ScriptedModel:
             if step.delay_ms:
                 await asyncio.sleep(step.delay_ms / 1000)
             yield TextPiece(step.reply[at : at + size])
+        # Last, because a long prompt takes longer to count than to answer.
+        usage = step.usage or _estimated(request, step.reply)
         if step.error == "cut":
             raise ModelError("cut", "the script cuts the reply here", usage=usage)
         yield Finished("end", usage, "script")

@@ -37,6 +37,7 @@ from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
 from timeloom.core.view.calls import Call
 from timeloom.core.view.plans import carried_over
 from timeloom.ports.ledger import Amounts, Most
+from timeloom.ports.store import StoreError
 from timeloom.ports.tool import Tool, ToolContext
 from timeloom.runtime.costs import tool_key
 from timeloom.runtime.govern import Admission, Governor
@@ -59,6 +60,7 @@ class Workshop:
     registry: ToolRegistry
     show: Show
     out_dir: Path
+    """The conversation's folder, which is made when the first call needs it."""
     emit: Callable[[str, str], None]
     interrupt: asyncio.Event
     governor: Governor
@@ -249,10 +251,22 @@ def _context(workshop: Workshop, call: ToolCall, turn: TurnId) -> ToolContext:
         tool_call_id=call.tool_call_id,
         caller=session.caller,
         timeline=session,
-        out_dir=workshop.out_dir,
+        out_dir=_made(workshop.out_dir),
         emit=workshop.emit,
         epoch_us=session.epoch_us(),
     )
+
+
+def _made(folder: Path) -> Path:
+    try:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except FileNotFoundError:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError("store_unwritable", f"the conversation's folder cannot be made: {error.strerror}") from error
+    return folder
 
 
 def _with_nested(workshop: Workshop, context: ToolContext) -> ToolContext:

@@ -114,6 +114,7 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
     progress = session.views.progress
     turn = progress.turn_id
     if wait_s := asking.backoff_s(progress.failures):
+        await session.flush()
         await unless(interrupt, asyncio.sleep(wait_s))
         # What was said during the pause is in the prompt that is made now.
         interrupt.clear()
@@ -124,6 +125,8 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
     heard = _Heard(asking.on_delta)
     async with asking.governor.charging(admission) as bill:
         ending = await hear_reply(asking.model, prompt.request, heard, interrupt)
+        # What was just heard is on its way to readers before anything is made of it.
+        await asyncio.sleep(0)
         outcome = with_guess(outcome_of(call, heard.text, ending), call, asking.model)
         bill.cost = model_cost(outcome.usage, rounds=_rounds(step))
         asking.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
@@ -189,7 +192,7 @@ async def _admission(asking: Asking, step: AskModel, prompt: Prompt, interrupt: 
     turn, model = asking.session.views.progress.turn_id, asking.model
     request, prompt_tokens = prompt.request, asking.session.views.reported.tokens(model.name, prompt.estimated_tokens)
     most = model_most(model, prompt_tokens, request.max_output_tokens, _rounds(step))
-    asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens, priced=is_priced(model))
+    asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens, priced=is_priced(model, most))
     admitted = asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, begun=step.approved)
     # Only where others spend as well is there something to wait for, and to be called away from.
     return await (unless(interrupt, admitted) if asking.governor.is_shared else admitted)

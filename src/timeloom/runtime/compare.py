@@ -2,24 +2,26 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from itertools import islice
 
 import msgspec
 
 from timeloom.core.blocks import ConversationStarted, ForkPoint, ModelCalled
 from timeloom.core.codes import CodedError
-from timeloom.core.ids import ConversationId
+from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import Text
-from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.core.timeline import Entry
+from timeloom.core.view.turns import Turn
 from timeloom.ports.store import Store
-from timeloom.runtime.course import Effort, TurnPair, course_of, effort_of, side_by_side
-
-PAGE: Final = 1000
-"""How many entries are read at once. Fewer make more reads of a long turn; more read what no short one needs."""
+from timeloom.runtime.course import Effort, ReadText, TurnMade, TurnPair, course_of, effort_of, side_by_side
+from timeloom.runtime.load_views import load_views
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two courses from one place: that of the conversation, which is `recorded`, and that of its fork, the `rerun`."""
+    """Two courses from one place: that of the conversation, which is `recorded`, and that of its fork, the `rerun`.
+
+    Sums, models and `is_same` are of its turns, which may be some of more.
+    """
 
     forked_from: ForkPoint
     recorded_models: tuple[str, ...]
@@ -38,23 +40,31 @@ async def fork_point(store: Store, fork: ConversationId) -> ForkPoint:
     raise CodedError("entry_unknown", "the conversation is no fork, so that there is nothing to compare it with")
 
 
-async def compare(store: Store, fork: ConversationId, point: ForkPoint, most_turns: int | None = None) -> Comparison:
-    """Both courses as far as they are by now, of at most so many turns."""
-    tenant = (await store.info(fork)).tenant
-    text = partial(read_text, store, tenant)
-    before = await _following(store, point.conversation_id, point.seq, most_turns)
-    after = await _following(store, fork, point.seq, most_turns)
-    recorded, rerun = await course_of(before, text), await course_of(after, text)
-    pairs = side_by_side(recorded, rerun)
-    return Comparison(
+async def compare(
+    store: Store, fork: ConversationId, point: ForkPoint, *, after: int = 0, most_turns: int = 1
+) -> tuple[Comparison, int | None]:
+    """Both courses as far as they are by now, of at most so many turns, and after how many the next ones follow.
+
+    Turns of the record come first, in their order, then those that the fork alone has. No others are read.
+    """
+    text = partial(read_text, store, (await store.info(fork)).tenant)
+    recorded = await _Side.of(store, point.conversation_id, point.seq, text)
+    rerun = await _Side.of(store, fork, point.seq, text)
+    names, found, at = list(dict.fromkeys([*recorded.turns, *rerun.turns])), 0, after
+    while at < len(names) and found < most_turns:
+        found += any([await recorded.take(names[at]), await rerun.take(names[at])])
+        at += 1
+    pairs = side_by_side(recorded.made, rerun.made)
+    comparison = Comparison(
         forked_from=point,
-        recorded_models=models_of(before),
-        rerun_models=models_of(after),
+        recorded_models=models_of(recorded.read),
+        rerun_models=models_of(rerun.read),
         is_same=all(pair.verdict == "same" for pair in pairs),
-        recorded=effort_of(recorded),
-        rerun=effort_of(rerun),
+        recorded=effort_of(recorded.made),
+        rerun=effort_of(rerun.made),
         turns=pairs,
     )
+    return comparison, at if at < len(names) else None
 
 
 def models_of(entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -68,15 +78,36 @@ async def read_text(store: Store, tenant: str, text: Text) -> str:
     return text if isinstance(text, str) else (await store.read_blob(tenant, text)).decode("utf-8", "replace")
 
 
-async def _following(store: Store, name: ConversationId, after: int, most_turns: int | None) -> list[Entry]:
-    """The entries after that place, up to the end of so many turns."""
-    found: list[Entry] = []
-    turns: set[str] = {NO_TURN}
-    while page := await store.load(name, after=after, limit=PAGE):
-        for entry in page:
-            turns.add(entry.turn_id)
-            if most_turns is not None and len(turns) > most_turns + 1:
-                return found
-            found.append(entry)
-        after = page[-1].seq
-    return found
+class _Side:
+    """One of the two conversations after the place where they part."""
+
+    def __init__(self, store: Store, name: ConversationId, seq: int, text: ReadText) -> None:
+        self._store = store
+        self._name = name
+        self._seq = seq
+        self._text = text
+        self.turns: dict[TurnId, Turn] = {}
+        """The turn that was the newest at the place, of which there may be more, and all after it."""
+        self.read: list[Entry] = []
+        self.made: list[TurnMade] = []
+
+    @classmethod
+    async def of(cls, store: Store, name: ConversationId, seq: int, text: ReadText) -> "_Side":
+        """That conversation, of which no turn was read yet."""
+        side = cls(store, name, seq, text)
+        turns = (await load_views(store, name)).turns.turns
+        earlier = sum(turn.spans[0][0] <= seq for turn in turns.values())
+        side.turns = dict(islice(turns.items(), max(0, earlier - 1), None))
+        return side
+
+    async def take(self, turn: TurnId) -> bool:
+        """Reads what the turn has after the place; whether anything was done in it."""
+        entries: list[Entry] = []
+        for first, last in self.turns[turn].spans if turn in self.turns else ():
+            after = max(first - 1, self._seq)
+            if after < last:
+                entries += await self._store.load(self._name, after=after, limit=last - after)
+        made = await course_of(entries, self._text)
+        self.read += entries
+        self.made += made
+        return bool(made)

@@ -38,10 +38,9 @@ def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds:
     )
 
 
-def is_priced(model: Model) -> bool:
+def is_priced(model: Model, most: Most) -> bool:
     """Whether it is known what a call costs; a model that has no price at all, such as our own, costs nothing."""
-    priced = as_priced(model)
-    return priced is None or priced.price_nano_usd(Usage(input_tokens=1)) is not None
+    return most.cost_nano_usd is not None or as_priced(model) is None
 
 
 def with_guess(outcome: ModelAnswered, call: ModelCalled, model: Model) -> ModelAnswered:

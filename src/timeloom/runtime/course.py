@@ -81,12 +81,13 @@ class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnMade(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, or what of it came after some place; `ended` is empty where it did not."""
+    """A turn, or what of it came after some place; `ended` is empty where it did not, `end_text` says why it did."""
 
     turn_id: TurnId
     prompt: str = ""
     rounds: tuple[RoundMade, ...] = ()
     ended: str = ""
+    end_text: str = ""
 
 
 class RoundPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +107,8 @@ class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     recorded_end: str
     rerun_end: str
+    rerun_end_text: str
+    """What is said of that end: where the re-run was broken off, how that came."""
     rounds: tuple[RoundPair, ...]
 
 
@@ -116,7 +119,7 @@ async def course_of(entries: Iterable[Entry], text: ReadText) -> list[TurnMade]:
         if entry.turn_id != NO_TURN:
             turn = turns.setdefault(entry.turn_id, _Turn(entry.turn_id))
             await turn.add(entry, text)
-    return [turn.made() for turn in turns.values() if turn.rounds or turn.prompt]
+    return [turn.made() for turn in turns.values() if turn.rounds or turn.prompt or turn.ended]
 
 
 def canonical(params: str) -> str:
@@ -155,20 +158,21 @@ class _Turn:
     def __init__(self, turn_id: TurnId) -> None:
         self._id = turn_id
         self._codes: dict[CallId, str] = {}
-        self._ended = ""
+        self._end_text = ""
+        self.ended = ""
         self.prompt = ""
         self.rounds: dict[int, _Round] = {}
 
     def made(self) -> TurnMade:
         rounds = tuple(one.made() for one in self.rounds.values())
-        return TurnMade(turn_id=self._id, prompt=self.prompt, rounds=rounds, ended=self._ended)
+        return TurnMade(turn_id=self._id, prompt=self.prompt, rounds=rounds, ended=self.ended, end_text=self._end_text)
 
     async def add(self, entry: Entry, text: ReadText) -> None:
         match entry.block:
             case UserPrompt() as block:
                 self.prompt = await text(block.text)
-            case TurnEnded(reason=reason):
-                self._ended = reason
+            case TurnEnded(reason=reason, text=said):
+                self.ended, self._end_text = reason, said
             case ToolCode() as block:
                 self._codes[block.tool_call_id] = await text(block.text)
             case ToolCall() as block:
@@ -231,6 +235,7 @@ def _turn_pair(recorded: TurnMade | None, rerun: TurnMade | None) -> TurnPair:
         verdict=verdict,
         recorded_end=recorded.ended if recorded else "",
         rerun_end=rerun.ended if rerun else "",
+        rerun_end_text=rerun.end_text if rerun else "",
         rounds=rounds,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.blocks import ConversationStarted, ForkPoint
+from timeloom.core.blocks import ConversationStarted, ForkPoint, TurnStarted
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, make_conversation_id
 from timeloom.core.policy.forking import cut_off
@@ -70,7 +70,7 @@ async def fork_at(store: Store, source: ConversationId, seq: int, workspaces: Pa
 async def copy_until(
     forking: Forking, source: ConversationId, seq: int, views: Views, *, stays_open: bool = False
 ) -> Forked:
-    """The fork at that entry; with `stays_open`, a turn that is under way there is not ended and can be gone on with.
+    """The fork at that entry; with `stays_open`, a turn that is under way there is not ended: it is one of a re-run.
 
     `views` are those of the source.
     """
@@ -89,7 +89,9 @@ async def copy_until(
     point, now = ForkPoint(source, seq), timestamp(forking.clock.epoch_us())
     # In a thread: of a long conversation it takes seconds.
     drafts = await asyncio.to_thread(_drafts, entries, point)
-    if not stays_open:
+    if stays_open and ending:
+        drafts[last[0].seq - 1 :] = [_run_again(entry) for entry in last]
+    else:
         drafts += [Draft(turns[-1], now, block) for block in ending]
     # In one append: half of a copy would be a turn that never ended, and whoever opens it would go on with it.
     await store.append(fresh, 0, drafts)
@@ -117,3 +119,10 @@ def _drafts(entries: Sequence[Entry], point: ForkPoint) -> list[Draft]:
     header = replace(block, parent=point.conversation_id, forked_from=point)
     rest = [Draft(entry.turn_id, entry.ts, entry.block, entry.original) for entry in entries[1:]]
     return [Draft(first.turn_id, first.ts, header), *rest]
+
+
+def _run_again(entry: Entry) -> Draft:
+    """The entry of the turn that is open, whose first one says from the beginning that nobody else goes on with it."""
+    if isinstance(entry.block, TurnStarted):
+        return Draft(entry.turn_id, entry.ts, replace(entry.block, rerun=True))
+    return Draft(entry.turn_id, entry.ts, entry.block, entry.original)

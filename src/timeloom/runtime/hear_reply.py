@@ -49,21 +49,31 @@ async def unless(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -
     if interrupt.is_set():
         work.close()
         return None
-    running = asyncio.create_task(work)
+    task = asyncio.current_task()
+    assert task is not None
+    others, given_up = task.cancelling(), False
+
+    def give_up(waiting: "asyncio.Task[object]") -> None:
+        nonlocal given_up
+        if not waiting.cancelled():
+            given_up = task.cancel()
+
+    # The work itself has no task of its own: it begins at once, and not after all that waits for its turn by now.
     waiting = asyncio.create_task(interrupt.wait())
+    waiting.add_done_callback(give_up)
     try:
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            running.cancel()
-            # Not awaited itself: whoever cancels this task then must not be taken for the end of that one.
-            await asyncio.wait({running})
-            if not running.cancelled():
-                running.exception()
-            return None
+        done = await work
+    except (asyncio.CancelledError, Exception):
+        if not given_up or task.uncancel() > others:
+            raise
+        return None
     finally:
+        waiting.remove_done_callback(give_up)
         waiting.cancel()
-        running.cancel()
-    return running.result()
+    if given_up:
+        task.uncancel()
+        return None
+    return done
 
 
 def outcome_of(call: ModelCalled, text: str, ending: Ending) -> ModelAnswered:

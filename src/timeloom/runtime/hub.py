@@ -228,8 +228,6 @@ class Hub:
             mailbox = stack.enter_context(self._joined(seat))
             mailbox.open()
             accepted = await work(seat)
-            # The turn goes first: it is stored and asks its model while the answer to this request begins.
-            await asyncio.sleep(0)
             stream = Stream(self._store, tenant, conversation, mailbox, 0 if is_new else accepted.before)
             stream.join()
             return accepted, _handed_over(stack.pop_all(), stream, self._events(stream, conversation))

@@ -55,14 +55,17 @@ class ChatStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str = ""
 
 
-class ChatDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """Text on its way: provisional, told once, and whole in the block that is stored in its end."""
+class ChatDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Text on its way: provisional, told from its beginning to each reader, and whole in the block that is stored in
+    its end."""
 
     name: ClassVar[str] = "chat.delta"
     turn_id: TurnId
     channel: str
     index: int
     text: str
+    cut: bool = False
+    """Whether more stood before it than is told to a reader who came late."""
 
 
 class ChatBlock(msgspec.Struct, frozen=True, kw_only=True):

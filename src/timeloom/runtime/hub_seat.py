@@ -21,6 +21,7 @@ from timeloom.runtime.hub_citing import Citing
 from timeloom.runtime.hub_events import ChatDelta, ChatError, compaction_of, status_of
 from timeloom.runtime.hub_stream import Channel, Tail
 from timeloom.runtime.inbox import attach_to
+from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 
 _logger = logging.getLogger(__name__)
@@ -132,8 +133,7 @@ class Seat:
         """Opens the conversation as a new one that begins with this message."""
         async with self._lock:
             turns = await self._opened(header)
-            async with self._kept():
-                return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
+            return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def say(self, sent: Sent) -> Accepted:
         """A message: it opens a turn, or is a follow-up of the one that runs."""
@@ -250,10 +250,10 @@ class Seat:
 
     @asynccontextmanager
     async def _kept(self) -> AsyncGenerator[None]:
-        """Lets go of a new conversation that could not be stored."""
+        """Lets go of a conversation that could not be stored as it is here."""
         try:
             yield
-        except BaseException:
+        except Exception:
             await self._park()
             raise
 
@@ -268,12 +268,27 @@ class Seat:
             attached = attach_to(block, files, turn, pool)
         else:
             attached = attach(files, lambda name: AttachmentPath(turn, name), pool)
-        _, said, *_ = await session.append([started, block, *attached], turn)
-        return self._accepted(said, "started")
+        async with self._kept():
+            _, said, *_ = await session.note([started, block, *attached], turn)
+            self._run(turns)
+            await self._stored(session)
+        return self._told(said, "started")
+
+    async def _stored(self, session: Session) -> None:
+        """What began a turn is stored with the turn's first step, or here where it stops before that."""
+        settled = session.settled()
+        if self.task:
+            await asyncio.wait({settled, self.task}, return_when=asyncio.FIRST_COMPLETED)
+        if not settled.done():
+            await session.flush()
+        await settled
 
     def _accepted(self, said: Entry, status: Said) -> Accepted:
         if self._turns:
             self._run(self._turns)
+        return self._told(said, status)
+
+    def _told(self, said: Entry, status: Said) -> Accepted:
         return Accepted(conversation_id=self.conversation, turn_id=said.turn_id, seq=said.seq, status=status)
 
     def _run(self, turns: Turns) -> None:
@@ -355,6 +370,9 @@ class Seat:
             await _ended(self.task, cancel=True)
             await turns.titles.give_up()
         finally:
+            # What was being written is written anew, by whoever goes on.
+            self._citing.close()
+            self.channel.forget_text()
             await turns.session.close()
             self.follow()
 

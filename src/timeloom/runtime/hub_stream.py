@@ -22,6 +22,7 @@ from timeloom.runtime.hub_events import (
     following,
     whole_block,
 )
+from timeloom.runtime.hub_open_text import OpenText, Placed, ended_by, goes_on, kind_of
 from timeloom.wire.block_json import encode_block
 
 PAGE: Final = 100
@@ -69,10 +70,13 @@ class _Item(msgspec.Struct):
 class Mailbox:
     """What waits for one reader, bounded: one that falls behind is told so and nothing else."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, so_far: Callable[[], list[Placed]]) -> None:
         self._most_bytes = most_bytes
+        self._so_far = so_far
         self._bytes = 0
         self._items: deque[_Item] = deque()
+        self.begun: list[Placed] = []
+        """The open text that there was when this was opened, until somebody takes it."""
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -89,13 +93,22 @@ class Mailbox:
         return (self._items[0].told, self._items[0].after) if self._items else None
 
     def open(self) -> None:
-        """From here on what happens waits here; before, the reader is at the store, which has it all."""
+        """From here on what happens waits here; before, the reader is at the store, which has all but open text."""
         self._is_open = not self.ended.is_set()
+        self.begun = self._so_far()
 
-    def forget_before(self, seq: int) -> None:
-        """Drops what was told before the entry with that seq, unless it is the last word to this reader."""
+    def take_before(self, seq: int) -> list[tuple[Live, int]]:
+        """What was told before the entry with that seq, unless it is the last word to this reader."""
+        taken: list[tuple[Live, int]] = []
         while self._is_open and self._items and not _is_from(self._items[0].told, seq):
-            self._bytes -= self._items.popleft().size_bytes
+            taken.append(self._taken())
+        return taken
+
+    def forget_text(self) -> None:
+        """Drops the text that waits: no block will have it."""
+        self.begun = []
+        self._items = deque(item for item in self._items if not isinstance(item.told, ChatDelta))
+        self._bytes = sum(item.size_bytes for item in self._items)
 
     def put(self, told: Live, after: int, size_bytes: int) -> None:
         """Keeps it until the reader takes it."""
@@ -132,15 +145,18 @@ class Mailbox:
             await self._waiter
             if not self._items:
                 return None
-        item = self._items.popleft()
-        self._bytes -= item.size_bytes
-        return item.taken(), item.after
+        return self._taken()
 
     def close(self) -> None:
         """Nobody takes anything any more."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
+
+    def _taken(self) -> tuple[Live, int]:
+        item = self._items.popleft()
+        self._bytes -= item.size_bytes
+        return item.taken(), item.after
 
     def _set_timer(self) -> None:
         self.close()
@@ -166,8 +182,7 @@ def _begun(last: Live, told: Live) -> tuple[ChatDelta, ChatDelta] | None:
     """The delta that waits and the one that goes on with it, where it does."""
     if not isinstance(last, ChatDelta) or not isinstance(told, ChatDelta):
         return None
-    goes_on = (last.turn_id, last.channel, last.index) == (told.turn_id, told.channel, told.index)
-    return (last, told) if goes_on else None
+    return (last, told) if goes_on(last, told) else None
 
 
 class Channel:
@@ -175,6 +190,7 @@ class Channel:
 
     def __init__(self) -> None:
         self._mailboxes: list[Mailbox] = []
+        self._open = OpenText()
         self._last = 0
         """The newest entry that was told."""
 
@@ -190,7 +206,7 @@ class Channel:
 
     def join(self, most_bytes: int) -> Mailbox:
         """A new reader, until it leaves."""
-        mailbox = Mailbox(most_bytes)
+        mailbox = Mailbox(most_bytes, self._open.told)
         self._mailboxes.append(mailbox)
         return mailbox
 
@@ -204,9 +220,11 @@ class Channel:
         if self._mailboxes:
             self._put(entry, len(encode_block(entry)))
         self._last = max(self._last, entry.seq)
+        self._open.end(entry.block)
 
     def delta(self, delta: ChatDelta) -> None:
-        """Tells of text on its way."""
+        """Tells of text on its way, now and to whoever comes before it is stored."""
+        self._open.add(delta, self._last)
         if self._mailboxes:
             self._put(delta, most_bytes(delta.text))
 
@@ -215,6 +233,12 @@ class Channel:
         if isinstance(told, Tail):
             self._last = max(self._last, told.seq)
         self._put(told, 0)
+
+    def forget_text(self) -> None:
+        """Tells nobody any more of text on its way: no block will have it."""
+        self._open.clear()
+        for mailbox in self._mailboxes:
+            mailbox.forget_text()
 
     def end(self, why: ChatError) -> None:
         """All readers hear this last."""
@@ -237,19 +261,23 @@ class Stream:
         self._sent = after
         self._is_joined = False
         self._is_live = False
+        self._ended: dict[str, int] = {}
+        """By kind of text, the newest entry told that ended it."""
+        self._begun: deque[ChatDelta] = deque()
+        """Open text that is still to be told."""
         self._left = 0
         """How many events of an entry are still to be told."""
 
     @property
     def has_more(self) -> bool:
         """Whether another event comes without anything having to happen first, so that it can be sent with the last."""
-        if self._left or not self._is_live:
+        if self._left or self._begun or not self._is_live:
             return True
         match self._mailbox.next:
             case None | (Tail(), _):
                 return False
-            case (ChatDelta(), after):
-                return after >= self._sent
+            case (ChatDelta() as delta, after):
+                return self._is_on_its_way(delta, after)
             case (Entry(seq=seq), _):
                 return seq > self._sent
             case _:
@@ -265,26 +293,31 @@ class Stream:
         self._mailbox.end(why)
 
     def join(self) -> None:
-        """What is told comes from the mailbox alone: its reader was there when what it wants to hear began."""
-        self._mailbox.forget_before(self._sent + 1)
+        """What is told comes from the mailbox alone: its reader was there when what it wants to hear began.
+
+        Of what was before it is told the open text, to which more may come.
+        """
+        for told, after in self._mailbox.take_before(self._sent + 1):
+            if isinstance(told, ChatDelta):
+                self._mailbox.begun.append((told, after))
+            elif isinstance(told, Entry):
+                self._note_ended(told)
+        self._begin()
         self._is_joined = self._is_live = True
 
     async def events(self, status: Callable[[], Awaitable[ConvStatus]], beat_s: float) -> AsyncGenerator[Event]:
         """The events, for ever; ends after an error that says that this stream is over.
 
-        The status is told first, and again where the events begin to be live, unless that is at once.
+        The status is told first, and again where the events begin to be live, unless that is at once. They begin with
+        the text that is on its way and has begun before.
         """
         yield await status()
         if not self._is_joined:
-            async for event in self._stored():
+            async for event in self._caught_up():
                 yield event
-            # What became durable before this line is read from the store, what does after it waits in the mailbox, and
-            # what is in both is told once.
-            self._mailbox.open()
-            async for event in self._stored():
-                yield event
-            self._is_live = True
             yield await status()
+        while self._begun:
+            yield self._begun.popleft()
         while True:
             taken = await self._mailbox.take(beat_s)
             if taken is None:
@@ -292,14 +325,34 @@ class Stream:
                 continue
             told, after = taken
             if isinstance(told, ChatDelta):
-                # A block that was told already ended it.
-                if after >= self._sent:
+                if self._is_on_its_way(told, after):
                     yield told
                 continue
             async for event in self._live(told):
                 yield event
             if isinstance(told, ChatError) and self._mailbox.ended.is_set():
                 return
+
+    async def _caught_up(self) -> AsyncGenerator[Event]:
+        start = self._sent
+        async for event in self._stored():
+            yield event
+        # What became durable before this line is read from the store, what does after it waits in the mailbox, and
+        # what is in both is told once.
+        self._mailbox.open()
+        await self._look_back(start)
+        async for event in self._stored():
+            yield event
+        self._begin()
+        self._is_live = True
+
+    async def _look_back(self, start: int) -> None:
+        """Notes what ended in blocks that the reader brings along: it may have them from the store, and come back,
+        before they are told to those who listen."""
+        last = max((after for _, after in self._mailbox.begun), default=start)
+        if last < start:
+            for entry in await self._store.load(self._conversation, after=last, limit=start - last):
+                self._note_ended(entry)
 
     async def _live(self, told: Told) -> AsyncGenerator[Event]:
         match told:
@@ -322,7 +375,20 @@ class Stream:
     async def _tell(self, entry: Entry) -> Iterator[Event]:
         block = await whole_block(self._store, self._tenant, entry)
         self._sent = entry.seq
+        self._note_ended(entry)
         return self._each((ChatBlock(seq=entry.seq, block=msgspec.Raw(block)), *following(entry)))
+
+    def _begin(self) -> None:
+        begun, self._mailbox.begun = self._mailbox.begun, []
+        self._begun.extend(delta for delta, after in begun if self._is_on_its_way(delta, after))
+
+    def _is_on_its_way(self, delta: ChatDelta, after: int) -> bool:
+        """Whether no block that was told already ended it."""
+        return after >= self._ended.get(kind_of(delta.channel), 0)
+
+    def _note_ended(self, entry: Entry) -> None:
+        for kind in ended_by(entry.block):
+            self._ended[kind] = entry.seq
 
     def _each(self, events: Sequence[Event]) -> Iterator[Event]:
         for place, event in enumerate(events, 1):

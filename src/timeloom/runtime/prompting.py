@@ -3,12 +3,12 @@
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import msgspec
 
-from timeloom.core.blocks import SourcesAdded
+from timeloom.core.blocks import ModelCalled, SourcesAdded
 from timeloom.core.blocks.caching import CacheForecast, CachePoint, CacheRates, CacheSettings, Lifetime
 from timeloom.core.payload import BlobRef
 from timeloom.core.policy.cache_plan import CacheAsked, placed, planned
@@ -35,13 +35,20 @@ from timeloom.runtime.session import Session
 Watcher = Callable[[Session, tuple[RenderedSegment, ...]], None]
 
 watchers: Final[list[Watcher]] = []
-"""Called with the cacheable part of every prompt; the test suite hangs its prefix check here."""
+"""Called with the cacheable part of every prompt that is sent; the test suite hangs its prefix check here."""
 
 
 def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
     """The hash of a request, which a model call records: system text, fingerprint of the cacheable part, and tail."""
-    joined = "\0".join((system_text, fingerprint, tail))
-    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+    hashed = _hashed(system_text).copy()
+    hashed.update(f"\0{fingerprint}\0{tail}".encode("utf-8", "surrogatepass"))
+    return hashed.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _hashed(system_text: str) -> "hashlib._Hash":  # pyright: ignore[reportPrivateUsage] - it has no other name
+    # The longest part, and the same in every request of all conversations that share it.
+    return hashlib.sha256(system_text.encode("utf-8", "surrogatepass"))
 
 
 def system_hash(system_text: str) -> str:
@@ -109,7 +116,9 @@ class ConversationPrompter:
         if len(session.noted) == session.views.tail:
             # Of a conversation that begins here nothing has to be read.
             self._view, self._fresh = PromptView(), deque(session.noted)
-        session.watch(self._fresh.append)
+        self._made: tuple[int, tuple[RenderedSegment, ...]] = (0, ())
+        """The last entry and the cacheable part of the newest prompt, where somebody wants to see it."""
+        session.watch(self._hear)
 
     async def sight(self) -> PromptView:
         """The cacheable part at the present tail."""
@@ -131,8 +140,8 @@ class ConversationPrompter:
         views, settings = session.views, self._settings
         budgets = await self._governor.announced()
         points = cache_points(views, settings.cache).seqs
-        for watcher in watchers:
-            watcher(session, view.segments(points))
+        if watchers:
+            self._made = views.tail, view.segments(points)
         fingerprint = view.fingerprint()
         laid = view.laid(points)
         self._sent.take(laid)
@@ -167,6 +176,13 @@ class ConversationPrompter:
         sha256 = request_sha256(self._system.text, fingerprint, tail)
         return Prompt(request, sha256, self._system.text, tail, seq, estimated_tokens, plan)
 
+    def _hear(self, entry: Entry) -> None:
+        self._fresh.append(entry)
+        seq, segments = self._made
+        if segments and isinstance(entry.block, ModelCalled) and entry.seq == seq + 1:
+            for watcher in watchers:
+                watcher(self._session, segments)
+
     def _asked(self, step: AskModel) -> CacheAsked:
         return CacheAsked(
             model=self._settings.model,
@@ -181,6 +197,8 @@ class ConversationPrompter:
 
     async def _rendered(self) -> PromptView:
         if self._view is None:
+            # What was noted must not wait until a long conversation is read.
+            await self._session.flush()
             self._view = await self._opened()
         while self._fresh:
             # Taken only once it is in: a read that fails or is given up must not leave a hole.

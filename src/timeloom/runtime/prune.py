@@ -50,6 +50,8 @@ class Pruner:
             guesses = (Saving(sum(one.saved for one in guesses), 0, 0),) * 2
         if not any(reason_to_prune(one, cold, self.settings, rates) for one in guesses):
             return False
+        # Cards are made from what is read: what was noted must not wait for that.
+        await self.session.flush()
         # The tail behind the first cut is written again however many cuts there are: all that is old goes at once.
         return await self._forget(view, rates, cold, sum(one.regret for one in guesses))
 

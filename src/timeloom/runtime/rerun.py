@@ -17,11 +17,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from timeloom.core.blocks import AnyBlock, ForkPoint, ModelCalled, TurnEnded
+from timeloom.core.blocks import ForkPoint, ModelCalled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.core.policy.forking import cut_off, standing
-from timeloom.core.timeline import Entry
+from timeloom.core.policy.forking import broken_off, standing
 from timeloom.core.view.views import Views
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
@@ -38,6 +37,9 @@ from timeloom.stores.aside import AsideStore
 
 HOLDER: Final = "timeloom replay"
 """What is told to whoever opens a fork that is being run again."""
+
+BROKEN_OFF: Final = "the re-run was broken off here"
+"""What the turn of a re-run says that its own process ended before its end."""
 
 WORKSPACES: Final = "workspaces"
 """The folder of a data folder in which the turns that are opened look for the files of conversations."""
@@ -169,7 +171,7 @@ async def _stage(how: Rerunning) -> AsyncGenerator[tuple[Store, Path]]:
 
 @asynccontextmanager
 async def _session(how: Rerunning, store: Store, fork: ConversationId) -> AsyncGenerator[Session]:
-    """The session of the fork; where it is left by an error or Ctrl-C, its turn is over, or a worker would run it."""
+    """The session of the fork; where it is left by an error or Ctrl-C, its turn is over."""
     async with await Session.resume(store, fork, how.clock, how.ids, holder=HOLDER) as session:
         try:
             yield session
@@ -177,13 +179,8 @@ async def _session(how: Rerunning, store: Store, fork: ConversationId) -> AsyncG
             progress = session.views.progress
             if progress.running:
                 seqs = list(session.views.turns.turns[progress.turn_id].seqs())
-                await session.append(_broken_off(await session.entries(seqs)), progress.turn_id)
+                await session.append(broken_off(await session.entries(seqs), BROKEN_OFF), progress.turn_id)
             raise
-
-
-def _broken_off(turn: list[Entry]) -> list[AnyBlock]:
-    *receipts, _ = cut_off(turn, None)
-    return [*receipts, TurnEnded(reason="cancelled", text="the re-run was broken off here")]
 
 
 def _with_record(turns: Turns, recording: Recording, said: Said, *, live: bool) -> Turns:
@@ -192,7 +189,7 @@ def _with_record(turns: Turns, recording: Recording, said: Said, *, live: bool) 
     governor.policies = tuple(spared(policy, recording, live=live) for policy in governor.policies)
     turns.asking.prompter = SayingAgain(turns.asking.prompter, said, turns.inbox.interrupt)
     tools = RecordedTools(turns.workshop.registry, recording, live=live)
-    return dataclasses.replace(turns, workshop=dataclasses.replace(turns.workshop, registry=tools))
+    return dataclasses.replace(turns, workshop=dataclasses.replace(turns.workshop, registry=tools), rerun=True)
 
 
 class _Run:

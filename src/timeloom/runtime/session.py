@@ -20,6 +20,7 @@ from timeloom.core.ids import (
 from timeloom.core.payload import BlobRef, Text
 from timeloom.core.timeline import NO_TURN, Draft, Entry, place
 from timeloom.core.view.views import Views
+from timeloom.ports.blobs import BlobError
 from timeloom.ports.clock import Clock, timestamp
 from timeloom.ports.ids import Ids
 from timeloom.ports.leases import Lease, LeaseLostError
@@ -66,6 +67,8 @@ class Session:
         self._watchers: list[Listener] = []
         self._noted: list[Entry] = []
         """Entries that the views have and the journal not yet: the next append takes them along."""
+        self._awaited: list[asyncio.Future[None]] = []
+        """Those who wait until what was noted is durable."""
         self.conversation = conversation
         self.views = views
         self.opening = ""
@@ -85,10 +88,8 @@ class Session:
         holder: str = HOLDER,
     ) -> Self:
         """A session of a new conversation."""
-        session = cls(store, conversation, Views(), clock, ids)
-        await session.append([header], NO_TURN)
-        session._lease = await store.acquire(conversation, holder)
-        session.root = await root_of(store, conversation, header.parent)
+        session = await cls.begin(store, conversation, header, clock, ids, holder=holder)
+        await session.flush()
         return session
 
     @classmethod
@@ -196,6 +197,15 @@ class Session:
             self._take_in(entries, blocks)
         return entries
 
+    def settled(self) -> "asyncio.Future[None]":
+        """Done once all that was noted until now is durable; where that fails, it is not stored later either."""
+        waiter = asyncio.get_running_loop().create_future()
+        if self._noted:
+            self._awaited.append(waiter)
+        else:
+            waiter.set_result(None)
+        return waiter
+
     async def flush(self) -> None:
         """Makes durable what was noted."""
         if self._noted:
@@ -220,12 +230,13 @@ class Session:
                 return ()
             try:
                 stored, cancelled = await to_its_end(self._stored(self.views.tail - noted, drafts))
-            except LeaseLostError as error:
-                self._over = error
+            except Exception as error:
+                self._give_up(error)
                 raise
             self._noted.clear()
             entries = stored[noted:]
             self._take_in(entries, blocks)
+            self._answer_awaited(None)
         for entry in stored:
             for listener in tuple(self._listeners):
                 listener(entry)
@@ -236,14 +247,34 @@ class Session:
     async def _stored(self, tail: int, drafts: Sequence[Draft]) -> tuple[Entry, ...]:
         if not self._begins_as:
             return await self._store.append(self.conversation, tail, drafts, self._lease)
-        try:
-            stored, self._lease = await self._store.begin(self.conversation, drafts, self._begins_as)
-        except BaseException:
-            self._noted.clear()
-            self._over = LeaseLostError(self.conversation, "it could not be stored")
-            raise
+        stored, self._lease = await self._store.begin(self.conversation, drafts, self._begins_as)
         self._begins_as = ""
         return stored
+
+    def _give_up(self, error: Exception) -> None:
+        """After an append that failed: what somebody waited for was refused to them, and must not be stored later."""
+        if isinstance(error, BlobError):
+            # It can be appended again, with what it refers to.
+            return
+        if isinstance(error, LeaseLostError):
+            self._over = error
+        elif self._begins_as or self._awaited:
+            self._over = LeaseLostError(self.conversation, "it could not be stored")
+            self._noted.clear()
+        self._answer_awaited(error)
+
+    def _answer_awaited(self, error: Exception | None) -> None:
+        awaited, self._awaited = self._awaited, []
+        for waiter in awaited:
+            # Whoever waited may have been cancelled.
+            if waiter.done():
+                continue
+            if error:
+                waiter.set_exception(error)
+                # Whoever appended hears of it in any case.
+                waiter.exception()
+            else:
+                waiter.set_result(None)
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
         """The entries at these places; runs of neighbours are read together."""

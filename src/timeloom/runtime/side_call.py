@@ -85,8 +85,8 @@ async def _admission(
     governor: Governor, model: Model, asked: SideCall, call: ModelCalled, interrupt: asyncio.Event
 ) -> Admission:
     tokens = call.estimated_tokens
-    step = ModelStep(model=model.name, round=call.round, prompt_tokens=tokens, priced=is_priced(model))
     most = model_most(model, tokens, asked.max_output_tokens, rounds=0)
+    step = ModelStep(model=model.name, round=call.round, prompt_tokens=tokens, priced=is_priced(model, most))
     try:
         async with asyncio.timeout(asked.deadline_s):
             admission = await unless(interrupt, governor.admit(step, asked.key, most))

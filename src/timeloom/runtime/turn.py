@@ -52,6 +52,8 @@ class Turns:
     inbox: Inbox
     titles: Titling
     limits: Limits
+    rerun: bool = False
+    """Whether the turns are those of a re-run, and say so."""
 
     async def run(
         self, prompt: str, attachments: tuple[AttachmentMeta | Attachment, ...] = (), turn_id: TurnId | None = None
@@ -62,7 +64,7 @@ class Turns:
         """
         await self.titles.give_up()
         turn = turn_id or self.session.new_turn_id()
-        started = TurnStarted(n=len(self.session.views.turns.turns) + 1)
+        started = TurnStarted(n=len(self.session.views.turns.turns) + 1, rerun=self.rerun)
         sources = attached_sources(attachments, self.session.views.sources.pool)
         await self.session.append([started, UserPrompt(text=prompt), *attachments, *sources], turn)
         return await self.go_on()

@@ -11,9 +11,11 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.compare import Comparison, compare, fork_point
 from timeloom.runtime.hub_events import ConvStatus
+from timeloom.server.cursors import page_after, page_cursor
 from timeloom.server.place import Call
 
 Turns = Annotated[int, Meta(ge=1, le=1000)]
+PageTurns = Annotated[int, Meta(ge=1, le=100)]
 
 
 class RerunBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,17 +35,19 @@ class RerunStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparisonQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many turns after the fork are compared; all of them where it is not said."""
+    """How many turns are compared, and from where on: the first ones after the fork where that is not said."""
 
-    turns: Turns | None = None
+    turns: PageTurns = 20
+    cursor: str = ""
 
 
 class ComparedFork(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fork does now, and both courses as far as they are."""
+    """What the fork does now, and both courses as far as they are; `cursor` asks for the turns that follow."""
 
     conversation_id: ConversationId
     status: ConvStatus
     comparison: Comparison
+    cursor: str = ""
 
 
 async def post_rerun(call: Call, body: RerunBody) -> RerunStarted:
@@ -52,7 +56,7 @@ async def post_rerun(call: Call, body: RerunBody) -> RerunStarted:
     if call.place.hub.is_closing:
         raise CodedError("server_closing", "the server is closing")
     model = body.model or reruns.models[0]
-    fork = await reruns.start(call.conversation.id, body.seq, model, body.turns)
+    fork = await reruns.start(call.caller.id, call.conversation.id, body.seq, model, body.turns)
     return RerunStarted(conversation_id=fork, model=model)
 
 
@@ -71,7 +75,8 @@ async def get_comparison(call: Call, query: ComparisonQuery) -> ComparedFork:
     await call.visible(point.conversation_id, "read")
     runs = place.reruns.is_running(fork)
     status = await place.hub.status(fork)
-    comparison = await compare(place.store, fork, point, query.turns)
+    after = page_after(query.cursor)
+    comparison, following = await compare(place.store, fork, point, after=after, most_turns=query.turns)
     # Between two turns, and before the first goes on, only whoever runs them knows that more will come.
     status = replace(status, state="running") if runs else status
-    return ComparedFork(conversation_id=fork, status=status, comparison=comparison)
+    return ComparedFork(conversation_id=fork, status=status, comparison=comparison, cursor=page_cursor(following))

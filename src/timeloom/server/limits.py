@@ -33,6 +33,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     burst: float = inf
     failures_per_minute: float = inf
     streams: float = inf
+    reruns: float = inf
+    all_reruns: float = inf
     head_s: float = 10.0
     body_s: float = 30.0
 

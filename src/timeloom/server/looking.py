@@ -13,7 +13,7 @@ from timeloom.core.render.segments import RenderedSegment
 from timeloom.core.view.views import Views
 from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.load_views import load_views
-from timeloom.runtime.replay import ReplayedCall, explain, find_calls
+from timeloom.runtime.replay import ReplayedCall, calls_at, explain
 from timeloom.runtime.search import Hit, find_messages
 from timeloom.runtime.turn_cards import TurnCard, need_turn, turn_cards, turns_after
 from timeloom.server.conversations import ListQuery, list_conversations
@@ -114,8 +114,9 @@ async def post_fetch(call: Call, body: FetchBody) -> FetchedTurns:
 async def get_prompt(call: Call, query: PromptQuery) -> Prompt:
     """What the model was sent in some round, made again from the log; without a round, in the newest."""
     store, name = call.place.store, call.conversation.id
-    path = _round_path(await load_views(store, name), query)
-    calls = await find_calls(store, name, path)
+    views = await load_views(store, name)
+    path = _round_path(views, query)
+    calls = await calls_at(store, name, views.paths.seqs.get(str(path), ()))
     attempt = query.attempt or max(calls, default=0)
     if attempt not in calls:
         raise CodedError("path_not_found", f"no model was asked at {path}, or not so often")

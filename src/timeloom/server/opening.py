@@ -16,6 +16,7 @@ from timeloom.ports.ids import Ids
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
 from timeloom.runtime.rerun import OpenTurns
+from timeloom.runtime.resume import resume
 from timeloom.runtime.session import Session
 from timeloom.runtime.turn import Turns
 from timeloom.tools.registry import ToolRegistry
@@ -62,7 +63,7 @@ class ServerOpening:
         if header:
             session = await Session.begin(self.store, conversation, header, self.clock, self.ids, holder=HOLDER)
         else:
-            session = await Session.resume(self.store, conversation, self.clock, self.ids, holder=HOLDER)
+            session = await resume(self.store, conversation, self.clock, self.ids, holder=HOLDER)
         try:
             return make_turns(session, self.model, self.setting, self._heard(session, hear), self.shared, self.side)
         except BaseException:

@@ -46,6 +46,7 @@ STATUSES: Final = MappingProxyType(
         "request_timeout": 408,
         "host_unknown": 421,
         "rate_limited": 429,
+        "reruns_busy": 429,
         "answer_missing": 502,
         "server_closing": 503,
         "store_closed": 503,

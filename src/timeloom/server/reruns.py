@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import Self
 
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.runtime.rerun import OpenTurns, Rerun, Rerunning, rerun
+from timeloom.server.limits import Limits
 from timeloom.server.opening import ServerOpening
 
 _logger = logging.getLogger(__name__)
@@ -16,11 +18,19 @@ _logger = logging.getLogger(__name__)
 class Reruns:
     """Runs conversations again with the models that people may choose; use it as a context."""
 
-    def __init__(self, opening: ServerOpening, models: Mapping[str, OpenTurns], grace_s: float) -> None:
+    def __init__(
+        self,
+        opening: ServerOpening,
+        models: Mapping[str, OpenTurns],
+        grace_s: float,
+        limits: Limits | None = None,
+    ) -> None:
         self._opening = opening
         self._models = models
         self._grace_s = grace_s
-        self._tasks: set[asyncio.Task[Rerun]] = set()
+        self._limits = limits or Limits()
+        self._tasks: dict[asyncio.Task[Rerun], str] = {}
+        """What is under way, and whose it is."""
         self._forks: dict[ConversationId, asyncio.Task[Rerun]] = {}
 
     async def __aenter__(self) -> Self:
@@ -38,8 +48,11 @@ class Reruns:
         """Whether that fork is being run here."""
         return fork in self._forks
 
-    async def start(self, source: ConversationId, seq: int, model: str, most_turns: int | None) -> ConversationId:
+    async def start(
+        self, caller: str, source: ConversationId, seq: int, model: str, most_turns: int | None
+    ) -> ConversationId:
         """Runs what follows that entry again, and returns its fork once it is there; raises where it cannot be made."""
+        self._need_room(caller)
         if model not in self._models:
             raise CodedError("model_unknown", f"{model[:80]!r} is none of {', '.join(self._models)}")
         made: asyncio.Future[ConversationId] = asyncio.get_running_loop().create_future()
@@ -60,7 +73,7 @@ class Reruns:
             tell=tell,
         )
         task = asyncio.create_task(rerun(how, source, seq), name=f"running {source} again")
-        self._tasks.add(task)
+        self._tasks[task] = caller
         task.add_done_callback(lambda _: self._ended(task, made))
         await asyncio.wait({task, made}, return_when=asyncio.FIRST_COMPLETED)
         if not made.done():
@@ -86,8 +99,23 @@ class Reruns:
         if left:
             await asyncio.wait(left)
 
+    def _need_room(self, caller: str) -> None:
+        own, most, all_most = Counter(self._tasks.values())[caller], self._limits.reruns, self._limits.all_reruns
+        if own >= most:
+            raise CodedError(
+                "reruns_busy",
+                f"you have {own} re-runs under way, and more are not run at once; wait until one has ended, stop one, "
+                "or have the operator raise server.limits.reruns",
+            )
+        if len(self._tasks) >= all_most:
+            raise CodedError(
+                "reruns_busy",
+                f"{len(self._tasks)} re-runs are under way on this server, and more are not run at once; try again "
+                "when one has ended, or have the operator raise server.limits.all_reruns",
+            )
+
     def _ended(self, task: asyncio.Task[Rerun], made: "asyncio.Future[ConversationId]") -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         error = None if task.cancelled() else task.exception()
         if not made.done():
             # Whoever asked for it is told.

@@ -4,6 +4,7 @@ import inspect
 import types
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal, get_args, get_type_hints
 
 from starlette.responses import Response
@@ -22,6 +23,9 @@ from timeloom.server import (
     websocket,
 )
 from timeloom.server.door import Who
+
+# Asked for by every request, and dear to find out.
+_hints: Final = cache(get_type_hints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +55,22 @@ class Operation:
     @property
     def body(self) -> type | None:
         """The type of what is sent."""
-        return get_type_hints(self.run).get("body")
+        return _hints(self.run).get("body")
 
     @property
     def takes_files(self) -> bool:
         """Whether what is sent may be a form with files."""
-        return "files" in get_type_hints(self.run)
+        return "files" in _hints(self.run)
 
     @property
     def query(self) -> type | None:
         """The type of what stands behind the address."""
-        return get_type_hints(self.run).get("query")
+        return _hints(self.run).get("query")
 
     @property
     def answers(self) -> tuple[type, ...]:
         """The types of what is answered."""
-        hint = get_type_hints(self.run)["return"]
+        hint = _hints(self.run)["return"]
         return get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
 
 
@@ -81,7 +85,7 @@ class Socket:
     @property
     def query(self) -> type:
         """The type of what stands behind the address."""
-        return get_type_hints(self.run)["query"]
+        return _hints(self.run)["query"]
 
 
 _PROJECT: Final = "{tenant}/{project}"

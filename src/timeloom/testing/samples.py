@@ -122,7 +122,7 @@ SAMPLE_HEADER: Final = ConversationStarted(
 )
 
 SAMPLE_BLOCKS: Final[tuple[AnyBlock, ...]] = (
-    TurnStarted(n=1),
+    TurnStarted(n=1, rerun=True),
     UserPrompt(text="Wo kann man in Wuppertal gut essen? 🍽️"),
     AttachmentMeta(digest=Digest(artifact_path=_MENU, mime="application/pdf", size_bytes=9), summary="2-page menu"),
     Attachment(artifact_path=_MENU, mime="application/pdf", data=b"%PDF-1.7\n", shown=Shown("stub", 9, "menu.pdf")),

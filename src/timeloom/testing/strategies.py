@@ -263,7 +263,7 @@ forgetting_blocks: SearchStrategy[AnyBlock] = st.one_of(
     st.builds(Pruned, cuts=cuts(), reason=texts),
 )
 turn_blocks: SearchStrategy[AnyBlock] = st.one_of(
-    st.builds(TurnStarted, n=st.integers(1, 3)),
+    st.builds(TurnStarted, n=st.integers(1, 3), rerun=st.booleans()),
     st.builds(AgentLogStarted, text=texts),
     st.builds(TurnEnded, reason=st.sampled_from(("completed", "stopped", "provider_error")), text=texts),
 )

@@ -20,10 +20,15 @@ EndReason = Literal[
 
 
 class TurnStarted(Block, tag="turn.header", frozen=True, kw_only=True):
-    """A turn began; `n` is its ordinal in the conversation."""
+    """A turn began; `n` is its ordinal in the conversation.
+
+    With `rerun` it is one of a re-run: the model and the tools that it is run with are those of whoever runs it again,
+    and nobody else goes on with it.
+    """
 
     type_name: ClassVar[str] = "turn.header"
     n: int
+    rerun: bool = False
     author: str = "runtime"
 
     def __post_init__(self) -> None:

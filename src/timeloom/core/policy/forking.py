@@ -20,11 +20,12 @@ from timeloom.core.blocks import (
     RoundStarted,
     SourcesAdded,
     TurnEnded,
+    TurnStarted,
     registered_error,
 )
 from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
-from timeloom.core.view.calls import CallsView
+from timeloom.core.view.calls import Call, CallsView
 from timeloom.core.view.progress import ProgressView
 
 _ENDED: Final = "the conversation was forked here, in the middle of the turn"
@@ -33,6 +34,9 @@ _CUT: Final = (
     "belongs to the conversation that this one was forked from; here it is not run"
 )
 _HALVED: Final = "the conversation was forked in the middle of this result: the rest of it is not here"
+_LOST: Final = (
+    "the re-run was broken off while this call was under way: nobody knows what it came to, and it is not run"
+)
 
 
 def cut_off(turn: Sequence[Entry], after: Entry | None) -> list[AnyBlock]:
@@ -40,19 +44,34 @@ def cut_off(turn: Sequence[Entry], after: Entry | None) -> list[AnyBlock]:
 
     `after` is the entry that stands behind the cut, if there is one.
     """
-    progress, calls = ProgressView(), CallsView()
-    for entry in turn:
-        progress.add(entry)
-        calls.add(entry)
-    if not progress.running:
+    own = _calls(turn)
+    if own is None:
         return []
-    own = [call for key, call in calls.calls.items() if key.startswith(f"{progress.turn_id}.")]
-    blocks = [_receipt(call.tool_call_id, _CUT) for call in own if call.call_seq and not call.receipt_seqs]
+    blocks = [_receipt(call.tool_call_id, "call_cut", _CUT) for call in own if _is_open(call)]
     halved = _part_of(after)
     blocks += [
-        _receipt(call.tool_call_id, _HALVED) for call in own if call.receipt_seqs and call.tool_call_id == halved
+        _receipt(call.tool_call_id, "call_cut", _HALVED)
+        for call in own
+        if call.receipt_seqs and call.tool_call_id == halved
     ]
     return [*blocks, TurnEnded(reason="cancelled", text=_ENDED)]
+
+
+def broken_off(turn: Sequence[Entry], why: str) -> list[AnyBlock]:
+    """What ends the turn of a re-run that was broken off behind these entries of it; nothing where none is under way.
+
+    Unlike that of a fork, a call without a result was begun here and may have been carried out.
+    """
+    own = _calls(turn)
+    if own is None:
+        return []
+    blocks = [_receipt(call.tool_call_id, "tool_interrupted", _LOST) for call in own if _is_open(call)]
+    return [*blocks, TurnEnded(reason="cancelled", text=why)]
+
+
+def is_rerun(turn: Sequence[Entry]) -> bool:
+    """Whether these entries of a turn say that it is one of a re-run."""
+    return any(isinstance(entry.block, TurnStarted) and entry.block.rerun for entry in turn)
 
 
 def standing(turn: Sequence[Entry], after: Entry | None) -> int:
@@ -68,6 +87,21 @@ def standing(turn: Sequence[Entry], after: Entry | None) -> int:
         if not progress.running or (following and _asks(following)):
             found = entry.seq
     return found
+
+
+def _calls(turn: Sequence[Entry]) -> list[Call] | None:
+    """The calls of the turn; None where it is not under way."""
+    progress, calls = ProgressView(), CallsView()
+    for entry in turn:
+        progress.add(entry)
+        calls.add(entry)
+    if not progress.running:
+        return None
+    return [call for key, call in calls.calls.items() if key.startswith(f"{progress.turn_id}.")]
+
+
+def _is_open(call: Call) -> bool:
+    return bool(call.call_seq) and not call.receipt_seqs
 
 
 def _asks(entry: Entry) -> bool:
@@ -87,5 +121,5 @@ def _part_of(entry: Entry | None) -> CallId | None:
             return None
 
 
-def _receipt(call_id: CallId, text: str) -> AnyBlock:
-    return ResultStatus(tool_call_id=call_id, text=text, error=registered_error("call_cut", text))
+def _receipt(call_id: CallId, code: str, text: str) -> AnyBlock:
+    return ResultStatus(tool_call_id=call_id, text=text, error=registered_error(code, text))

@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -27,6 +28,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
 
 
+@lru_cache(maxsize=64)
 def address_of(url: str) -> Address:
     """The address that the URL names; raises `TransportError`."""
     try:

@@ -27,7 +27,7 @@ QUICK_S: Final = 0.001
 """How long a commit may take for the next to be done where it is asked for. Waking the writer and being woken by it
 takes about 0.1 ms, half as much as a commit on a good disk; on a slow one an event loop must not wait."""
 
-LONE_S: Final = 0.002
+LONE_S: Final = 0.001
 """How long nobody else must have asked for an asker to count as alone; those who come together share a commit."""
 
 LOG_BYTES: Final = (CHECKPOINT_PAGES + 64) * 4120
