@@ -88,7 +88,7 @@ def write_document() -> None:
 
 
 def install() -> None:
-    """What the lock names, as far as this machine has use for it: a lock has the binaries of one platform only."""
+    """What the lock names, as far as this machine has use for it."""
     run("npm", "install", "--no-save", "--silent")
 
 

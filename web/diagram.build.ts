@@ -1,7 +1,7 @@
 /** Builds the frame that draws diagrams: one document with its script inside, since a frame without an origin may load none. */
 import { build, type Plugin } from "vite";
 
-const KINDS = "flow|sequence|class|state|er|gantt|timeline|journey|quadrant|xychart";
+const KINDS = "flow|sequence|class|state|er|gantt|timeline|journey|quadrant|xychart|pie|gitGraph|mindmap";
 const WANTED = new RegExp(`^\\./(?:chunks/mermaid\\.core/)?(?:chunk-|sizeCapture|dagre|${KINDS})`);
 const UNWANTED = /^(?:elkjs|cytoscape|katex)/;
 const NONE = "\0none";

@@ -1,6 +1,7 @@
 """The built page in the package is what its sources give."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,3 +17,10 @@ def test_the_built_page_comes_from_the_sources_that_are_there() -> None:
 
 def test_no_file_of_the_page_names_a_registry() -> None:
     assert "resolved" not in (ROOT / "web" / "package-lock.json").read_text()
+
+
+def test_the_lock_has_the_binaries_of_every_platform() -> None:
+    packages = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
+    wanted = {f"node_modules/{name}" for one in packages.values() for name in one.get("optionalDependencies", {})}
+    # No node runs on WebAssembly.
+    assert {name for name in wanted - packages.keys() if "wasm" not in name} == set()

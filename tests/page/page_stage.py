@@ -57,6 +57,7 @@ class Server:
     address: str
     token: str
     page: str
+    pid: int
 
 
 @contextmanager
@@ -72,7 +73,8 @@ def serving(folder: Path, *plays: dict[str, object], port: int = 0, **environ: s
         assert process.stdout
         lines = [process.stdout.readline().strip().partition(mark)[2] for mark in ("serving on ", "token: ", "page: ")]
         assert all(lines), (folder / "log").read_text()
-        yield Server(*lines)
+        address, token, page = lines
+        yield Server(address, token, page, process.pid)
     finally:
         process.terminate()
         process.communicate(timeout=60)

@@ -26,6 +26,11 @@ print("12.5")
 PROGRAM = (
     "<channel:code>import time\nprint('first line', flush=True)\ntime.sleep(1)\nprint('second line')</channel:code>"
 )
+PRINTING = """<channel:code>import time
+for n in range(1000):
+    print(f'line{n}', flush=True)
+    time.sleep(0.2)
+</channel:code>"""
 LONG = " ".join(f"word{n}" for n in range(80))
 
 PLAYS = (
@@ -41,6 +46,13 @@ PLAYS = (
     play("steer", slowly(answer(LONG * 20), delay_ms=60), answer("In short."), titled("Steered")),
     play("stop", slowly(answer(LONG * 20), delay_ms=60), titled("Stopped")),
     play("fail", titled("Failed")),
+    play("halfway", slowly(thought(LONG) + answer(LONG * 20), delay_ms=60), titled("Halfway")),
+    play(
+        "printing",
+        call("exec_tools.execute_code_python", contract=[], prog_name="lines") + PRINTING,
+        answer("Printed."),
+        titled("Printed"),
+    ),
 )
 
 
@@ -149,6 +161,53 @@ def test_a_lost_network_in_the_middle_of_an_answer_loses_nothing(visit: Visit) -
     expect(finished).to_have_text(LONG)
     expect(page.locator(".turn .bubble")).to_have_count(1)
     expect(page.get_by_text("Connection lost")).to_be_hidden()
+
+
+def begun(text: str) -> re.Pattern[str]:
+    """All that was written so far, from its beginning."""
+    return re.compile(f"^{re.escape(text)}")
+
+
+def test_what_is_being_written_is_there_from_its_beginning_wherever_it_is_opened(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Stop me halfway.")
+    on_its_way = page.get_by_role("article", name="Answer on its way")
+    expect(on_its_way).to_contain_text("word9")
+    other = visit.context.new_page()
+    other.goto(page.url)
+    # None of it is stored: the answer takes a minute and a half.
+    expect(other.get_by_role("article", name="Answer on its way")).to_have_text(begun(LONG[:80]))
+    other.get_by_role("button", name="Thinking…").click()
+    expect(other.locator(".thinking")).to_contain_text(LONG)
+
+    page.reload()
+    expect(on_its_way).to_have_text(begun(LONG[:80]))
+    visit.context.set_offline(True)
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    visit.context.set_offline(False)
+    expect(page.get_by_text("Connection lost")).to_be_hidden()
+    expect(on_its_way).to_have_text(begun(LONG[:200]))
+    expect(other.get_by_role("article", name="Answer on its way")).to_have_text(begun(LONG[:200]))
+    expect(page.get_by_role("article", name="Answer", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
+
+
+def test_what_a_program_has_printed_is_there_after_a_reload_and_once(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Do some printing.")
+    printed = page.locator(".output.live")
+    expect(printed).to_contain_text("line5")
+    page.reload()
+    expect(printed).to_have_text(begun("line0\nline1\nline2\nline3\nline4\nline5\n"))
+    visit.context.set_offline(True)
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    visit.context.set_offline(False)
+    expect(page.get_by_text("Connection lost")).to_be_hidden()
+    lines = "".join(f"line{n}\n" for n in range(20))
+    expect(printed).to_have_text(begun(lines))
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
 
 
 def test_a_follow_up_shows_when_the_agent_saw_it(visit: Visit) -> None:

@@ -18,8 +18,11 @@ KINDS = {
     "journey": "journey\n  section Morning\n    Ferry: 5: Ann",
     "quadrantChart": "quadrantChart\n  x-axis Low --> High\n  y-axis Low --> High\n  A: [0.3, 0.6]",
     "xychart": "xychart-beta\n  x-axis [jan, feb]\n  y-axis Fares 0 --> 20\n  bar [12, 19]",
+    "pie): Pets": 'pie showData title Pets\n  "Dogs" : 3\n  "Cats" : 1',
+    "gitGraph": "gitGraph\n  commit\n  branch next\n  commit\n  checkout main\n  merge next",
+    "mindmap": "mindmap\n  root((Agent))\n    Timeline\n      Blocks\n    Tools",
 }
-TEXTS = {"no diagram": "flowchart TD\n  A[[[ -->", "a kind that is left out": 'pie title Pets\n  "Dogs" : 3'}
+TEXTS = {"no diagram": "flowchart TD\n  A[[[ -->", "a kind that is left out": "sankey-beta\n\nShips,Ferries,3"}
 FERRY = "flowchart LR\n  accTitle: Which ferry\n  accDescr: The morning is cheaper.\n  A[Early?] -- yes --> B[Morning]"
 
 
@@ -50,11 +53,12 @@ def test_every_kind_is_drawn_and_what_is_none_stays_text(browser: Browser, serve
     # They are drawn one after the other, and this is the last.
     expect(page.get_by_role("img", name="Which ferry")).to_be_visible()
     for kind in KINDS:
-        picture = page.get_by_role("img", name=f"Diagram ({kind})").first
+        picture = page.get_by_role("img", name=f"Diagram ({kind}").first
         assert picture.evaluate("(one) => one.naturalWidth") > 50, kind
     for text in TEXTS.values():
         expect(page.get_by_label("Code in mermaid").filter(has_text=text.split("\n")[0])).to_be_visible()
     expect(page.get_by_label("Code in mermaid")).to_have_count(len(TEXTS))
+    expect(page.get_by_text("could not be drawn")).to_have_count(len(TEXTS))
     visit.leave()
 
 

@@ -3,87 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from xml.etree import ElementTree as ET
 
 import pytest
-from page_stage import Server, Visit, answer, call, play, serving, thought, titled
+from hostile_stage import IMAGE, Canary, check_harmless, hostile, payloads, short
+from page_stage import Server, Visit, answer, call, play, serving, slowly, thought, titled
 from playwright.sync_api import Browser, FilePayload, expect
-
-
-class Canary:
-    """Another origin, which must never be asked for anything."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        asked = self.asked
-
-        class Recorder(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                self.send_response(204)
-                self.end_headers()
-
-            do_POST = do_GET  # noqa: N815
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
-        Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-def payloads(canary: str) -> list[str]:
-    return [
-        "<script>window.hit=1</script>",
-        f'<script src="{canary}/script.js"></script>',
-        '<img src="/x" onerror="window.hit=1">',
-        f"<img src={canary}/img.png>",
-        f"![pixel]({canary}/pixel.png)",
-        f"![pixel][ref]\n\n[ref]: {canary}/ref.png",
-        "<svg onload=window.hit=1></svg>",
-        "<svg><animate onbegin=window.hit=1 attributeName=x dur=1s>",
-        '<iframe srcdoc="<script>parent.hit=1</script>"></iframe>',
-        f"<iframe src={canary}/frame></iframe>",
-        f'<object data="{canary}/object"></object><embed src="{canary}/embed">',
-        f'<link rel=stylesheet href="{canary}/style.css"><style>@import "{canary}/import.css";</style>',
-        f'<meta http-equiv=refresh content="0;url={canary}/refresh"><base href="{canary}/">',
-        f'<form action="{canary}/form"><button>send</button></form>',
-        "[link](javascript:window.hit=1)",
-        "[link](JaVaScRiPt:window.hit=1)",
-        "[link](java&#x09;script:window.hit=1)",
-        "[link](data:text/html,<script>parent.hit=1</script>)",
-        "[link](vbscript:window.hit=1)",
-        '[link](https://example.org/" onmouseover="window.hit=1)',
-        '[link](https://example.org "title\\" onmouseover=\\"window.hit=1")',
-        "<javascript:window.hit=1>",
-        "&lt;script&gt;window.hit=1&lt;/script&gt;",
-        '```"><img src=x onerror=window.hit=1>\ncode\n```',
-        "```html\n<script>window.hit=1</script>\n```",
-        "`<img src=x onerror=window.hit=1>`",
-        "| <img src=x onerror=window.hit=1> |\n|---|\n| <script>window.hit=1</script> |",
-        "$\\href{javascript:window.hit=1}{x}$ $\\htmlData{x=y}{z}$ $\\includegraphics{" + canary + "/tex.png}$",
-        '$</annotation><img src=x onerror="window.hit=1">$',
-        "$$\\text{<img src=x onerror=window.hit=1>}$$",
-        '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=window.hit=1&gt;">',
-        "<math><annotation-xml encoding='text/html'><script>window.hit=1</script></annotation-xml></math>",
-        "<noscript><p title='</noscript><img src=x onerror=window.hit=1>'>",
-        "<template><script>window.hit=1</script></template>",
-        "<details open ontoggle=window.hit=1>x</details>",
-        "<a href='#' id='root' name='body'>clobber</a>",
-        "</textarea></title></style><script>window.hit=1</script>",
-        "[[S:1]] [[S:<img src=x onerror=window.hit=1>]] [\\[1\\]](javascript:window.hit=1)",
-        "<div style=\"background:url('" + canary + "/style.png')\">x</div>",
-        "- [ ] <input autofocus onfocus=window.hit=1>",
-        "\u202e<script>window.hit=1</script>\u0000",
-    ]
-
-
-def hostile(canary: str) -> str:
-    return "\n\n".join(f"{text}\n\nafter{n}" for n, text in enumerate(payloads(canary)))
 
 
 def diagrams(canary: str) -> list[str]:
@@ -108,6 +34,9 @@ def diagrams(canary: str) -> list[str]:
         f'stateDiagram-v2\n a --> b\n click a "{canary}/state"\n a : <img src={canary}/c.png>',
         'gantt\n section x\n y :z, 2026-01-01, 1d\n click z href "javascript:window.hit=1"\n click z call alert()',
         f"journey\n title </text><script>window.hit=1</script>\n section a\n b: 5: {image}",
+        f'pie showData title </text><script>window.hit=1</script>\n "{image}" : 3\n "x" : 1\n accTitle: {image}',
+        f'gitGraph\n commit id: "{image}" tag: "</text>{image}"\n branch "javascript:window.hit=1"\n commit',
+        f"mindmap\n root(({image}))\n  a[<script>window.hit=1</script>]\n  ::icon(fa {canary}/icon.png)\n   b",
         "constructor\n A --> B",
         "flowchart TD\n" + "\n".join(f" n{n} --> m{n}" for n in range(600)),
         "flowchart TD\n" + "".join(f"subgraph s{n}\n" for n in range(500)),
@@ -151,22 +80,27 @@ setTimeout(() => {{ location = "{canary}/navigate"; }}, 100);
 def canary() -> Iterator[Canary]:
     canary = Canary()
     yield canary
-    canary.server.shutdown()
-    canary.server.server_close()
+    canary.close()
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator[Server]:
     text = hostile(canary.address)
-    short = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
+    line = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
     plays = (
         play(
             "hostile",
-            thought(text) + call("react.plan", text, mode="new", steps=[short, f"![x]({canary.address}/plan.png)"]),
-            call(f"evil.{short}", text, path=short, pattern=text),
+            thought(text) + call("react.plan", text, mode="new", steps=[line, f"![x]({canary.address}/plan.png)"]),
+            call(f"evil.{line}", text, path=line, pattern=text),
             call("react.write", "", path="files/evil.md", content=text, channel="canvas", kind="display"),
-            answer(text, short),
-            titled(short),
+            answer(text, line),
+            titled(line),
+        ),
+        play(
+            "piecemeal",
+            slowly(call("react.write", text, path="files/evil.md", content=text, channel="canvas"), 7, 3),
+            slowly(thought(text) + answer(text), 7, 3),
+            titled("Piece by piece"),
         ),
         play(
             "frame",
@@ -185,15 +119,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator
     plays += (play("draw", answer("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), titled("Diagrams")),)
     with serving(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
         yield running
-
-
-STRANGE = """() => [...document.querySelectorAll("*")].flatMap((element) => [
-    ...[...element.attributes].filter((one) => one.name.startsWith("on")).map((one) => one.name),
-    ...(/^(SCRIPT|IFRAME|OBJECT|EMBED|FORM|STYLE|LINK|META|BASE|IMG)$/.test(element.tagName)
-        && element.closest(".flow, .panel, .list") ? [element.tagName] : []),
-    ...(element.tagName === "A" && element.closest(".flow, .panel")
-        && !/^(https?|mailto):/.test(element.href) ? [element.href] : []),
-])"""
 
 
 def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out(
@@ -224,9 +149,91 @@ def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out
     expect(page.get_by_role("complementary", name="Inspector")).to_contain_text("ANNOUNCE")
     page.get_by_role("searchbox", name="Search conversations").fill("hostile")
     expect(page.get_by_role("list", name="Found")).to_contain_text("<img src=x")
-    assert page.evaluate(STRANGE) == []
-    assert page.evaluate("window.hit") is None
-    assert canary.asked == []
+    check_harmless(visit, canary)
+    visit.leave()
+
+
+def test_nothing_runs_or_reaches_out_while_it_is_half_written(browser: Browser, server: Server, canary: Canary) -> None:
+    visit = Visit(browser, server, width=1400)
+    page = visit.come_in()
+    visit.say("piecemeal")
+    expect(page.get_by_role("region", name="File on its way")).to_contain_text("after0")
+    check_harmless(visit, canary)
+    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("after0")
+    ended = page.get_by_role("button", name="Fork here")
+    for _ in range(600):
+        check_harmless(visit, canary)
+        if ended.is_visible():
+            break
+        page.wait_for_timeout(100)
+    expect(ended).to_be_visible()
+    check_harmless(visit, canary)
+    visit.leave()
+
+
+@pytest.fixture
+def asking(tmp_path: Path, canary: Canary) -> Iterator[Server]:
+    text = hostile(canary.address)
+
+    def written(name: str, content: str) -> str:
+        return call("react.write", IMAGE, path=f"files/{name}", content=content, channel="canvas", kind="display")
+
+    steps = (
+        written(f"{IMAGE}.md", text),
+        written(f"{IMAGE}.md", f"{IMAGE}\n{text}\n{short(canary.address)}"),
+        written(f"x.{IMAGE}", text),
+        answer(text),
+        titled(IMAGE),
+    )
+    (tmp_path / f"{IMAGE}.yaml").write_text(json.dumps([play("versions", *steps[:3], answer(short(canary.address)))]))
+    models = f"script:{IMAGE}.yaml"
+    plays = play("versions", *steps)
+    with serving(tmp_path, plays, TIMELOOM_POLICY_ASK_BEFORE="react.write", TIMELOOM_SERVER_MODELS=models) as running:
+        yield running
+
+
+def test_nothing_that_a_person_is_asked_says_or_compares_runs_or_reaches_out(
+    browser: Browser, asking: Server, canary: Canary
+) -> None:
+    visit = Visit(browser, asking, width=1400)
+    page = visit.come_in()
+    binary = FilePayload(name=f"{IMAGE}.bin", mimeType="application/octet-stream", buffer=b"\x00\x01")
+    page.get_by_label("Files", exact=True).set_input_files([binary])
+    visit.say("versions")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_role("button", name=f"Remove {IMAGE}.bin").click()
+    page.get_by_role("button", name="Send").click()
+    allowed = page.locator(".call:not(.call-waiting) .call-head")
+    for n in range(3):
+        question = page.get_by_role("group", name="May the agent call")
+        question.get_by_label("A word to the agent").fill(short(canary.address))
+        check_harmless(visit, canary)
+        question.get_by_role("button", name="Allow").click()
+        expect(allowed).to_have_count(n + 1)
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    page.get_by_role("button", name="Bad answer").click()
+    page.get_by_label("What was wrong?").fill(short(canary.address))
+    page.get_by_role("button", name="Send", exact=True).first.click()
+    expect(page.get_by_text(f"“{short(canary.address)}”")).to_be_visible()
+    page.locator(".current").get_by_role("button", name=re.compile("^More about")).click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_role("textbox", name="Title").fill(short(canary.address))
+    page.get_by_role("button", name="Rename").click()
+    expect(page).to_have_title(f"{short(canary.address)} · timeloom")
+    for name, modes in ((f"{IMAGE}.md", ("Preview", "Source", "Changes")), (f"x.{IMAGE}", ("Source",))):
+        page.get_by_role("button", name=name).last.click()
+        for mode in modes:
+            page.get_by_role("complementary", name="Files").get_by_role("button", name=mode, exact=True).click()
+            expect(page.get_by_role("complementary", name="Files")).to_contain_text("after0")
+            check_harmless(visit, canary)
+    page.get_by_role("button", name="Inspector", exact=True).click()
+    page.get_by_role("tab", name="Prompt").click()
+    again = page.get_by_role("region", name="Run again")
+    expect(again.get_by_label("Run again with")).to_have_value(f"script:{IMAGE}.yaml")
+    again.get_by_role("button", name="Run again from this round").click()
+    expect(again.get_by_role("status")).to_have_text("It came out otherwise.")
+    expect(again.get_by_label("Changes")).to_contain_text("short.png")
+    check_harmless(visit, canary)
     visit.leave()
 
 

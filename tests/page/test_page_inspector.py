@@ -1,8 +1,11 @@
 """The inspector: every block of a timeline, what the model saw in each round, and where its cache broke."""
 
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -213,6 +216,52 @@ def test_a_run_that_takes_too_long_is_stopped(served: Served) -> None:
     expect(again.get_by_role("status")).to_have_text("Running: round 1…")
     again.get_by_role("button", name="Stop").click()
     expect(again.get_by_role("row", name="Ended")).to_contain_text("cancelled")
+    expect(again.get_by_role("status")).to_contain_text("The re-run was broken off here. Run it again")
+
+
+def test_a_run_is_looked_at_again_when_the_network_is_back(served: Served) -> None:
+    page = served.look_at(1, 1)
+    again = page.get_by_role("region", name="Run again")
+    again.get_by_label("Run again with").select_option("script:slow.yaml")
+    again.get_by_role("button", name="Run again from this round").click()
+    expect(again.get_by_role("status")).to_have_text("Running: round 1…")
+    for _ in range(2):
+        page.context.set_offline(True)
+        expect(again.get_by_role("status")).to_contain_text("The connection is lost.")
+        expect(again.get_by_role("button", name="Run again from this round")).to_be_disabled()
+        page.context.set_offline(False)
+        expect(again.get_by_role("status")).to_have_text("Running: round 1…")
+    again.get_by_role("button", name="Stop").click()
+    expect(again.get_by_role("status")).to_contain_text("broken off here")
+
+
+def test_a_run_whose_server_is_killed_is_shown_as_broken_off(browser: Browser, tmp_path: Path) -> None:
+    own = play("fares", answer("By noon."), answer("Live."))
+    (tmp_path / "slow.yaml").write_text(json.dumps([play("fares", slowly(answer("Some day."), 1, 60_000))]))
+
+    def started(port: int = 0) -> AbstractContextManager[Server]:
+        known = "the-same-after-a-restart"
+        return serving(tmp_path, own, port=port, TIMELOOM_SERVER_TOKEN=known, TIMELOOM_SERVER_MODELS="script:slow.yaml")
+
+    with started() as server:
+        visit = Visit(browser, server, width=1440)
+        page = visit.come_in()
+        visit.say("The fares?")
+        expect(page.get_by_text("By noon.")).to_be_visible()
+        page.get_by_role("button", name="Inspector").click()
+        page.get_by_role("tab", name="Prompt").click()
+        again = page.get_by_role("region", name="Run again")
+        again.get_by_role("button", name="Run again from this round").click()
+        expect(again.get_by_role("status")).to_have_text("Running: round 1…")
+        os.kill(server.pid, signal.SIGKILL)
+        expect(again.get_by_role("status")).to_contain_text("The connection is lost.")
+    with started(int(server.address.rpartition(":")[2])):
+        expect(again.get_by_role("status")).to_contain_text("stopped in the middle of it")
+        expect(again.get_by_role("row", name="Ended").get_by_role("cell")).to_have_text(["completed", "cancelled"])
+        again.get_by_role("link", name="Run again").click()
+        expect(page.locator(".turn-end")).to_contain_text("Cancelled. The program that ran this again stopped")
+        expect(page.get_by_text("Live.")).to_be_hidden()
+        visit.leave()
 
 
 def _blocks(server: Server, conversation: str) -> list[dict[str, str]]:

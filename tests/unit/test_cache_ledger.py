@@ -32,7 +32,7 @@ from timeloom.core.policy.next_step import AskModel
 from timeloom.core.timeline import Entry
 from timeloom.runtime.cache_ledger import CacheRow
 from timeloom.runtime.prompting import ConversationPrompter, PromptSettings, system_text
-from timeloom.runtime.replay import ReplayedCall
+from timeloom.runtime.replay import ReplayedCall, explain
 from timeloom.runtime.turn import Turns
 from timeloom.stores.memory import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
@@ -77,6 +77,8 @@ class Talk:
         found, findings = await replayed(self.store, self.turns.session.conversation)
         assert findings == []
         assert {call.verdict for call in found} == {"same"}
+        for call in found:
+            assert (await explain(self.store, call.conversation, call.seq)).call == call
         return [(call, call.cache) for call in found if call.cache]
 
 

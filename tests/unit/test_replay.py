@@ -247,6 +247,27 @@ def test_a_prompt_opened_at_any_call_has_the_hash_that_following_the_log_gives(
     run(check)
 
 
+@given(conversations())
+def test_a_call_is_explained_from_a_place_near_it_as_the_whole_log_explains_it(entries: list[Entry]) -> None:
+    async def check() -> None:
+        before = MemoryStore()
+        await before.append(CONVERSATION, 0, drafts_of(hashed(entries)))
+        forecasts = {call.seq: call.cache.expected for call in (await replayed(before, CONVERSATION))[0] if call.cache}
+        recorded = [
+            replace(entry, block=replace(entry.block, cache=forecasts[entry.seq]))
+            if isinstance(entry.block, ModelCalled) and entry.seq in forecasts
+            else entry
+            for entry in hashed(entries)
+        ]
+        store = MemoryStore()
+        await store.append(CONVERSATION, 0, drafts_of(recorded))
+        for call in (await replayed(store, CONVERSATION))[0]:
+            prompt = await rebuild(store, CONVERSATION, call.seq)
+            assert await explain(store, CONVERSATION, call.seq) == replace(prompt, call=call)
+
+    run(check)
+
+
 @given(timelines())
 def test_any_log_at_all_is_walked_to_its_end(entries: Sequence[Entry]) -> None:
     in_place = [replace(entry, block=put_back(entry.block, lambda _: b"{}")) for entry in entries]

@@ -1,6 +1,7 @@
 """The cache ledger: for each decision of a log, what was expected of the provider's cache beside what it reported."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import msgspec
 from msgspec.structs import replace
@@ -33,11 +34,11 @@ class CacheRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheLedger:
-    """Follows a log, call by call, with the cache of each model as the log tells it."""
+    """Follows a log, call by call, with the cache of each model as the log tells it; from where the views stand."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self._cached = CachedView()
+        self._cached: CachedView = deepcopy(views.cached)
         self._changes: list[Change] = []
         self._before: Asked | None = None
         self._last: Asked | None = None
@@ -80,14 +81,13 @@ class CacheLedger:
 
     def answered(self, block: ModelAnswered, row: CacheRow) -> CacheRow:
         """The row of the call that ended so, with what was reported."""
-        usage = block.usage
-        if block.error and not (usage.input_tokens or usage.cache_read_tokens or usage.cache_write_tokens):
-            # It was turned away, so the provider has what it had before.
+        if was_turned_away(block):
+            # So the provider has what it had before.
             self._last = self._before
             return replace(row, change=row.change or Change("not_reported"))
         if not block.usage_reported:
             return replace(row, change=row.change or Change("not_reported"))
-        return replace(row, reported=True, change=row.change or why_otherwise(row.expected, usage))
+        return replace(row, reported=True, change=row.change or why_otherwise(row.expected, block.usage))
 
     def _made(self, entry: Entry, block: ModelCalled, prompt: PromptView, texts: tuple[str, str]) -> CacheForecast:
         recorded = block.cache or CacheForecast(at=entry.ts, system=system_hash(texts[0]))
@@ -123,6 +123,12 @@ class CacheLedger:
                 return Change("edit", seq + 1)
             seq = point.seq
         return None
+
+
+def was_turned_away(block: ModelAnswered) -> bool:
+    """Whether the provider took nothing of the request in."""
+    usage = block.usage
+    return bool(block.error) and not (usage.input_tokens or usage.cache_read_tokens or usage.cache_write_tokens)
 
 
 def _usable(points: Sequence[CachePoint]) -> list[CachePoint]:

@@ -1,8 +1,12 @@
 """Loading the views of a conversation: from a snapshot where there is one, and the entries after it."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Final
 
+from timeloom.core.blocks import Erased
 from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views, fold
 from timeloom.ports.store import Store
 from timeloom.wire.snapshot import SNAPSHOT_VERSION, decode_views, encode_views
@@ -13,20 +17,74 @@ PAGE: Final = 2_000
 SNAPSHOT_AFTER: Final = 2_000
 """Entries folded anew before another snapshot is worth its writing; refolding fewer takes milliseconds."""
 
+SLICE: Final = 50
+"""Entries folded before others have their turn; they take some 1 ms. More would make streams stutter."""
+
+MOST_MARKS: Final = 8
+"""Snapshots of past places that lie on the way to one, at most; with fewer more is folded anew, more take more room."""
+
 
 async def load_views(store: Store, conversation: ConversationId) -> Views:
     """The views at the tail; leaves a snapshot behind where many entries had to be folded."""
-    views = await _from_snapshot(store, conversation)
+    views = await _from_snapshot(store, conversation, SNAPSHOT_VERSION)
     start = views.tail
     while page := await store.load(conversation, after=views.tail, limit=PAGE):
-        fold(page, views)
+        await _fold(page, views)
     if views.tail - start >= SNAPSHOT_AFTER:
         await store.save_snapshot(conversation, views.tail, SNAPSHOT_VERSION, encode_views(views))
     return views
 
 
-async def _from_snapshot(store: Store, conversation: ConversationId) -> Views:
-    found = await store.load_snapshot(conversation, SNAPSHOT_VERSION)
+async def load_views_at(store: Store, conversation: ConversationId, seq: int) -> Views:
+    """The views as they were after that entry; leaves a snapshot near it, so that the next look begins there."""
+    tail = (await store.info(conversation)).tail
+    views = await _before(store, conversation, seq)
+    mark = seq - seq % _spacing(seq)
+    if mark > views.tail:
+        await _follow(store, conversation, views, mark)
+        await store.save_snapshot(conversation, mark, _marked(mark), encode_views(views))
+        # What was folded may have been erased meanwhile; an erasure that comes after this takes the snapshot along.
+        if any(isinstance(entry.block, Erased) for entry in await store.load(conversation, after=tail)):
+            await store.drop_snapshots()
+    await _follow(store, conversation, views, seq)
+    return views
+
+
+async def _before(store: Store, conversation: ConversationId, seq: int) -> Views:
+    """The views at the last mark up to there that is kept, or those of the newest snapshot where it is not later."""
+    spacing = _spacing(seq)
+    for mark in range(seq - seq % spacing, 0, -spacing):
+        if (views := await _from_snapshot(store, conversation, _marked(mark))).tail:
+            return views
+    views = await _from_snapshot(store, conversation, SNAPSHOT_VERSION)
+    return views if views.tail <= seq else Views()
+
+
+def _spacing(seq: int) -> int:
+    """How far marks are apart on the way there: twice as far where they would be too many."""
+    spacing = SNAPSHOT_AFTER
+    while spacing * MOST_MARKS < seq:
+        spacing *= 2
+    return spacing
+
+
+def _marked(mark: int) -> str:
+    return f"{SNAPSHOT_VERSION}@{mark}"
+
+
+async def _follow(store: Store, conversation: ConversationId, views: Views, seq: int) -> None:
+    while page := await store.load(conversation, after=views.tail, limit=min(PAGE, seq - views.tail)):
+        await _fold(page, views)
+
+
+async def _fold(entries: Sequence[Entry], views: Views) -> None:
+    for start in range(0, len(entries), SLICE):
+        fold(entries[start : start + SLICE], views)
+        await asyncio.sleep(0)
+
+
+async def _from_snapshot(store: Store, conversation: ConversationId, version: str) -> Views:
+    found = await store.load_snapshot(conversation, version)
     if found is None:
         return Views()
     seq, data = found

@@ -1270,24 +1270,30 @@ export interface components {
         };
         /**
          * ComparisonQuery
-         * @description How many turns after the fork are compared; all of them where it is not said.
+         * @description How many turns are compared, and from where on: the first ones after the fork where that is not said.
          */
         ComparisonQuery: {
-            /** @default null */
-            turns: number | null;
+            /** @default 20 */
+            turns: number;
+            /** @default  */
+            cursor: string;
         };
         /**
          * ComparedFork
-         * @description What the fork does now, and both courses as far as they are.
+         * @description What the fork does now, and both courses as far as they are; `cursor` asks for the turns that follow.
          */
         ComparedFork: {
             conversation_id: string;
             status: components["schemas"]["ConvStatus"];
             comparison: components["schemas"]["Comparison"];
+            /** @default  */
+            cursor: string;
         };
         /**
          * Comparison
          * @description Two courses from one place: that of the conversation, which is `recorded`, and that of its fork, the `rerun`.
+         *
+         *         Sums, models and `is_same` are of its turns, which may be some of more.
          */
         Comparison: {
             forked_from: components["schemas"]["ForkPoint"];
@@ -1323,6 +1329,7 @@ export interface components {
             verdict: "differs" | "only_recorded" | "only_rerun" | "same";
             recorded_end: string;
             rerun_end: string;
+            rerun_end_text: string;
             rounds: components["schemas"]["RoundPair"][];
         };
         /**
@@ -2640,7 +2647,8 @@ export interface operations {
     get_comparison: {
         parameters: {
             query?: {
-                turns?: number | null;
+                turns?: number;
+                cursor?: string;
             };
             header?: never;
             path: {

@@ -97,7 +97,8 @@ export function parser(tell: (events: StreamEvent[]) => void): (piece: string) =
   };
 }
 
-function pause(ms: number, closed: AbortSignal): Promise<void> {
+/** Waits so long, or until the network is back or it is closed. */
+export function pause(ms: number, closed: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
       window.clearTimeout(timer);

@@ -2,8 +2,8 @@
 import { create } from "zustand";
 import { address, type ConversationInfo, enter, get as fetchJson, type Me, post, ProblemError, type Schemas, upload, withQuery } from "../api/client";
 import { follow, type StreamEvent } from "../api/stream";
-import type { Block } from "../timeline/blocks";
-import { addOutput, emptyTimeline, fileKey, markSeen, takeBlock, type Timeline } from "../timeline/fold";
+import { type Block, table } from "../timeline/blocks";
+import { addOutput, emptyTimeline, fileKey, forgetOutput, markSeen, takeBlock, type Timeline } from "../timeline/fold";
 import type { Live } from "../timeline/model";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
@@ -86,7 +86,8 @@ export function openConversation(id: string): void {
         return;
       }
       patch(id, (open) => ({ ...open, connection, problem: problem ? wordsOf(problem) : open.problem }));
-      if (connection === "lost") patch(id, (open) => ({ ...open, live: { ...open.live, joined: hasLive(open.live) } }));
+      // In its place among the events: some of the stream before may still wait to be taken in.
+      if (connection === "live") queue(id, [{ event: BEGUN, data: null }]);
     },
   });
 }
@@ -118,7 +119,10 @@ function opened(id: string): OpenConversation {
   };
 }
 
-const quiet = (): Live => ({ channels: {}, since: {}, joined: false });
+/** A stream begins, and with it all text that is on its way is told again. */
+const BEGUN = "stream.begun";
+
+const quiet = (): Live => ({ channels: {}, since: {}, stale: false });
 const hasLive = (live: Live) => Object.keys(live.channels).length > 0;
 
 let waiting: { id: string; events: StreamEvent[] } = { id: "", events: [] };
@@ -162,8 +166,10 @@ function take(open: OpenConversation, { event, data }: StreamEvent): OpenConvers
       }
       return open;
     }
+    case BEGUN:
+      return { ...open, live: { ...open.live, stale: true } };
     case "chat.delta":
-      return takeDelta(open, data as { turn_id: string; channel: string; text: string });
+      return takeDelta(open, data as Delta);
     case "conv.status":
       return takeStatus(open, data as Status);
     case "chat.compaction":
@@ -179,48 +185,49 @@ function take(open: OpenConversation, { event, data }: StreamEvent): OpenConvers
 
 function takeStatus(open: OpenConversation, status: Status): OpenConversation {
   const idle = status.state === "idle";
-  const live = idle ? quiet() : { ...open.live, joined: open.live.joined || missedBeginning(open) };
-  return { ...open, status, live, compacting: open.compacting && !idle };
-}
-
-/** How long ago a model must have been asked for the beginning of its reply to be missed by who listens only now. */
-const MISSED_MS = 1000;
-
-function missedBeginning({ live, timeline }: OpenConversation): boolean {
-  const last = timeline.blocks.at(-1);
-  return !hasLive(live) && last?.type === "react.model.call" && Date.now() - Date.parse(last.ts) > MISSED_MS;
+  return { ...open, status, live: idle ? quiet() : open.live, compacting: open.compacting && !idle };
 }
 
 const SPOKEN = new Set(["answer", "thinking", "timeline_text", "canvas", "code"]);
 
-function takeDelta(open: OpenConversation, { turn_id, channel, text }: { turn_id: string; channel: string; text: string }): OpenConversation {
+interface Delta {
+  turn_id: string;
+  channel: string;
+  text: string;
+  /** More stood before it than the server tells again. */
+  cut?: boolean;
+}
+
+function takeDelta(open: OpenConversation, { turn_id, channel, text, cut }: Delta): OpenConversation {
+  const { channels: known, since, stale } = open.live;
+  if (stale) forgetOutput(open.timeline, turn_id);
+  const channels = stale ? {} : known;
   if (!SPOKEN.has(channel)) {
     addOutput(open.timeline, turn_id, text);
-    return open;
+    return stale ? { ...open, live: { channels, since, stale: false } } : open;
   }
-  const { channels, since, joined } = open.live;
-  if (channel === "canvas" && channels["canvas"] === undefined && now().panel === "" && window.matchMedia(WIDE).matches) show("canvas", DRAFT);
-  const lost = joined && channels[channel] !== undefined && !channels[channel].endsWith(GAP);
-  const before = channels[channel] === undefined ? (joined ? GAP : "") : channels[channel] + (lost ? GAP : "");
+  if (channel === "canvas" && known["canvas"] === undefined && now().panel === "" && window.matchMedia(WIDE).matches) show("canvas", DRAFT);
+  const before = cut ? GAP : (channels[channel] ?? "");
   return {
     ...open,
-    live: { channels: { ...channels, [channel]: before + text }, since: { ...since, [channel]: since[channel] ?? Date.now() }, joined: false },
+    live: { channels: { ...channels, [channel]: before + text }, since: { ...since, [channel]: since[channel] ?? Date.now() }, stale: false },
   };
 }
 
-/** Stands for text that was on its way while nobody listened; the stored block has it. */
-export const GAP = "… ";
+/** Stands for the beginning of a text that was too long to be told again; the stored block has it. */
+const GAP = "… ";
 
-const ENDS: Record<string, string[]> = {
+const ENDS = table<string[]>({
   "react.thinking": ["thinking"],
   "react.notes": ["timeline_text"],
   "react.tool.code": ["code"],
+  "react.tool.result": ["canvas"],
   "assistant.completion": ["answer"],
-};
+});
 const ENDS_ALL = new Set(["react.model.call", "react.round.start", "react.turn.end"]);
 
 function liveAfter(live: Live, block: Block): Live {
-  if (ENDS_ALL.has(block.type) || (block.type === "react.tool.result" && "canvas" in live.channels)) return hasLive(live) || live.joined ? quiet() : live;
+  if (ENDS_ALL.has(block.type)) return hasLive(live) ? quiet() : live;
   const ended = ENDS[block.type];
   if (!ended?.some((channel) => channel in live.channels)) return live;
   const channels = Object.fromEntries(Object.entries(live.channels).filter(([channel]) => !ended.includes(channel)));
@@ -305,6 +312,6 @@ const REMEDIES: Record<string, string> = {
   conversation_unknown: "This conversation does not exist, or it is not yours.",
 };
 
-function sentence(text: string): string {
+export function sentence(text: string): string {
   return text ? text[0]!.toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "Something went wrong.";
 }

@@ -2,6 +2,7 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
+import { table } from "../timeline/blocks";
 import type { Artifact, Version } from "../timeline/model";
 import { HtmlFrame } from "./HtmlFrame";
 
@@ -30,7 +31,7 @@ export function FileView({ file, version, asText, url }: Props) {
   return <CodeBlock code={version.text} language={LANGUAGES[file.mime] ?? extension(file.name)} />;
 }
 
-const LANGUAGES: Record<string, string> = { "application/json": "json", "text/html": "html", "text/markdown": "markdown", "text/x-python": "python", "text/css": "css", "image/svg+xml": "xml" };
+const LANGUAGES = table<string>({ "application/json": "json", "text/html": "html", "text/markdown": "markdown", "text/x-python": "python", "text/css": "css", "image/svg+xml": "xml" });
 
 function extension(name: string): string {
   return name.includes(".") ? name.slice(name.lastIndexOf(".") + 1) : "";

@@ -6,7 +6,7 @@ import { Icon } from "../app/Icon";
 import { show, usePage } from "../app/store";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
-import { objectOf } from "../timeline/blocks";
+import { objectOf, table } from "../timeline/blocks";
 import { fileKey, nameOf } from "../timeline/fold";
 import type { Call, Result } from "../timeline/model";
 import { ApprovalBox } from "./ApprovalBox";
@@ -62,7 +62,7 @@ function stateOf(call: Call, running: boolean): State {
   return running ? "running" : "cut";
 }
 
-const TITLES: Record<string, string> = {
+const TITLES = table<string>({
   "exec_tools.execute_code_python": "Ran a program",
   "react.write": "Wrote a file",
   "react.read": "Read",
@@ -72,7 +72,7 @@ const TITLES: Record<string, string> = {
   "react.pull": "Fetched files",
   "react.checkout": "Took up files",
   "react.hide": "Put away",
-};
+});
 
 function titleOf(call: Call): string {
   return TITLES[call.toolId] ?? (call.toolId || "Program");

@@ -1,12 +1,13 @@
 /** The plan as a checklist that is always as it stands now. */
+import { table } from "../timeline/blocks";
 import type { PlanItem } from "../timeline/model";
 
-const SIGNS: Record<string, { sign: string; word: string }> = {
+const SIGNS = table<{ sign: string; word: string }>({
   done: { sign: "✓", word: "done" },
   failed: { sign: "✗", word: "failed" },
   in_progress: { sign: "", word: "in progress" },
   pending: { sign: "", word: "open" },
-};
+});
 
 export function PlanView({ plan }: { plan: PlanItem }) {
   const done = plan.steps.filter((step) => step.status === "done").length;

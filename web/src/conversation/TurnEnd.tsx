@@ -1,11 +1,13 @@
 /** The end of a turn: what it took, what can be done with it, and why it ended where that is not plain. */
 import { between, count, money } from "../app/format";
+import { sentence } from "../app/store";
 import { CopyButton } from "../markdown/CodeBlock";
+import { table } from "../timeline/blocks";
 import type { Answer, Turn } from "../timeline/model";
 import { Followups } from "./Followups";
 import { TurnButtons } from "./TurnButtons";
 
-const REASONS: Record<string, { title: string; next: string }> = {
+const REASONS = table<{ title: string; next: string }>({
   stopped: { title: "Stopped at your word.", next: "" },
   cancelled: { title: "Cancelled.", next: "" },
   exited: { title: "The agent ended the turn without an answer.", next: "Ask again, or say what is missing." },
@@ -15,7 +17,7 @@ const REASONS: Record<string, { title: string; next: string }> = {
   provider_error: { title: "The model could not be reached, or failed.", next: "Send the message again in a moment; if it stays so, look at the server's log." },
   refused: { title: "The model declined to answer.", next: "Put it differently." },
   runtime_error: { title: "Something went wrong inside timeloom.", next: "Send the message again; the server's log says more." },
-};
+});
 
 export function TurnEnd({ turn, isLast }: { turn: Turn; isLast: boolean }) {
   const answer = turn.items.findLast((item): item is Answer => item.kind === "answer");
@@ -25,7 +27,7 @@ export function TurnEnd({ turn, isLast }: { turn: Turn; isLast: boolean }) {
     <footer className="turn-end">
       {reason && (
         <div className={turn.reason === "stopped" || turn.reason === "cancelled" ? "ended" : "trouble"} role="note">
-          <strong>{reason.title}</strong> {reason.next} {turn.endText && <span className="dim">{turn.endText}</span>}
+          <strong>{reason.title}</strong> {reason.next} {turn.endText && <span className="dim">{sentence(turn.endText)}</span>}
         </div>
       )}
       <div className="turn-foot">

@@ -7,7 +7,7 @@ import { draw } from "./draw";
 export const Diagram = memo(function Diagram({ code }: { code: string }) {
   const [picture, setPicture] = usePicture(code, useDark());
   const [asText, setAsText] = useState(false);
-  if (!picture) return <CodeBlock code={code} language="mermaid" />;
+  if (!picture) return <CodeBlock code={code} language="mermaid" button={picture === "" ? <span>could not be drawn</span> : null} />;
   if (asText) return <CodeBlock code={code} language="mermaid" button={<button type="button" className="quiet small" onClick={() => setAsText(false)}>Diagram</button>} />;
   return (
     <div className="code">
@@ -25,8 +25,9 @@ export const Diagram = memo(function Diagram({ code }: { code: string }) {
   );
 });
 
-function usePicture(code: string, dark: boolean): [string, (address: string) => void] {
-  const [picture, setPicture] = useState("");
+/** The address of the picture; null as long as it is drawn, empty where it cannot be. */
+function usePicture(code: string, dark: boolean): [string | null, (address: string) => void] {
+  const [picture, setPicture] = useState<string | null>(null);
   useEffect(() => {
     let wanted = true;
     let address = "";
@@ -45,7 +46,7 @@ function usePicture(code: string, dark: boolean): [string, (address: string) => 
 
 /** What the diagram says of itself, or else its kind. */
 function wordsOf(code: string): string {
-  const said = [/^\s*accTitle\s*:\s*(.+)$/m, /^\s*title\s*:?\s+(.+)$/m, /^\s*accDescr\s*:\s*(.+)$/m].map((one) => one.exec(code)?.[1]);
+  const said = [/^\s*accTitle\s*:\s*(.+)$/m, /^\s*(?:pie(?:\s+showData)?\s+)?title\s*:?\s+(.+)$/m, /^\s*accDescr\s*:\s*(.+)$/m].map((one) => one.exec(code)?.[1]);
   const kind = /^\s*([a-z]+(?:Diagram|Chart|chart)?)\b/im.exec(code.replace(/^---\n[\s\S]*?\n---\n|%%.*$/gm, ""))?.[1] ?? "";
   return [`Diagram (${kind})`, ...new Set(said.filter(Boolean))].join(": ").slice(0, 500);
 }

@@ -1,10 +1,11 @@
 /** What follows a round, run again with a model of one's choice, beside what was recorded. */
 import { useEffect, useState } from "react";
 import { address, get, post, ProblemError, request, type Schemas, withQuery } from "../api/client";
+import { pause } from "../api/stream";
 import { count, duration, money } from "../app/format";
 import { Icon } from "../app/Icon";
 import { link } from "../app/route";
-import { listConversations, usePage, wordsOf } from "../app/store";
+import { listConversations, sentence, tellUser, usePage, wordsOf } from "../app/store";
 import { DiffView } from "../canvas/DiffView";
 import { Markdown } from "../markdown/Markdown";
 import type { Round } from "./rounds";
@@ -15,8 +16,9 @@ type Side = "recorded" | "rerun";
 
 const SIDES: Side[] = ["recorded", "rerun"];
 
-/** How often a run is looked at. */
+/** How often a run is looked at, and how seldom at last where nobody answers. */
 const LOOK_MS = 700;
+const LONGEST_WAIT_MS = 10000;
 
 /** How much of a call's parameters is shown; the conversations have all of them. */
 const PARAMS_CHARS = 160;
@@ -31,9 +33,9 @@ export function RunAgain({ round }: { round: Round }) {
   const [model, setModel] = useState(models.find((one) => one !== round.model) ?? models[0] ?? "");
   const [fork, setFork] = useState(forks.get(key) ?? "");
   const [problem, setProblem] = useState("");
-  const found = useComparison(fork, setProblem);
+  const { found, lost } = useComparison(fork, setProblem);
   const [asking, setAsking] = useState(false);
-  const isBusy = asking || (fork !== "" && !problem && (!found || found.status.state === "running"));
+  const isBusy = asking || (fork !== "" && !problem && (!found || isUnderWay(found)));
   const run = async () => {
     setAsking(true);
     setProblem("");
@@ -52,7 +54,7 @@ export function RunAgain({ round }: { round: Round }) {
       await request("DELETE", address("conversations", fork, "rerun"));
     } catch (error) {
       // Whatever has ended meanwhile need not be stopped.
-      if (!(error instanceof ProblemError && error.code === "turn_not_running")) setProblem(wordsOf(error));
+      if (!(error instanceof ProblemError && error.code === "turn_not_running")) tellUser(wordsOf(error));
     }
   };
   return (
@@ -67,47 +69,81 @@ export function RunAgain({ round }: { round: Round }) {
       </div>
       <p className="dim">On a fork: this conversation stays as it is. Calls that were made before get their recorded results; no others are made.</p>
       {problem && <div className="trouble" role="note">{problem}</div>}
+      {(lost || found) && <p role="status">{lost || (found && told(found))}</p>}
       {found && <Both found={found} />}
     </section>
   );
 }
 
-function useComparison(fork: string, fail: (words: string) => void): Compared | null {
-  const [found, setFound] = useState<Compared | null>(null);
+interface Looked {
+  found: Compared | null;
+  /** Why nobody knows how far it is by now. */
+  lost: string;
+}
+
+function useComparison(fork: string, fail: (words: string) => void): Looked {
+  const [looked, setLooked] = useState<Looked>({ found: null, lost: "" });
   useEffect(() => {
     if (!fork) return undefined;
-    let wanted = true;
-    let timer = 0;
-    const look = async () => {
-      try {
-        const got = await get<Compared>(withQuery(address("conversations", fork, "comparison"), { turns: 1 }));
-        if (!wanted) return;
-        setFound(got);
-        if (got.status.state === "running") timer = window.setTimeout(() => void look(), LOOK_MS);
-        // With the end of its first turn it has a title.
-        else await listConversations();
-      } catch (error) {
-        if (wanted) fail(wordsOf(error));
-      }
-    };
-    void look();
-    return () => {
-      wanted = false;
-      window.clearTimeout(timer);
-    };
+    const closing = new AbortController();
+    void look(fork, setLooked, fail, closing.signal);
+    return () => closing.abort();
   }, [fork]);
-  return found && found.conversation_id === fork ? found : null;
+  return looked.found && looked.found.conversation_id !== fork ? { found: null, lost: "" } : looked;
+}
+
+/** Looks at a run until it has ended; while nobody answers, ever more seldom, and at once when the network is back. */
+async function look(fork: string, tell: (change: (before: Looked) => Looked) => void, fail: (words: string) => void, closed: AbortSignal): Promise<void> {
+  let wait = LOOK_MS;
+  while (!closed.aborted) {
+    try {
+      const found = await get<Compared>(withQuery(address("conversations", fork, "comparison"), { turns: 1 }));
+      if (closed.aborted) return;
+      tell(() => ({ found, lost: "" }));
+      if (!isUnderWay(found)) {
+        // With the end of its first turn it has a title.
+        await listConversations();
+        return;
+      }
+      wait = found.status.state === "running" ? LOOK_MS : longer(wait);
+    } catch (error) {
+      if (closed.aborted) return;
+      if (!isPassing(error)) {
+        fail(wordsOf(error));
+        return;
+      }
+      tell((before) => ({ ...before, lost: lostWords(error) }));
+      wait = longer(wait);
+    }
+    await pause(wait, closed);
+  }
+}
+
+const longer = (wait: number) => Math.min(wait * 2, LONGEST_WAIT_MS);
+
+/** Whether it is worth another try. */
+function isPassing(error: unknown): error is ProblemError {
+  return error instanceof ProblemError && (error.status === 0 || [408, 429].includes(error.status) || error.status >= 500);
+}
+
+function lostWords(error: ProblemError): string {
+  if (error.status === 0) return "The connection is lost. The re-run does not need this page; looking again as soon as the server can be reached…";
+  return `${wordsOf(error)} The re-run does not need this page; looking again…`;
+}
+
+/** Whether more will come: also where the server that ran it stopped, until the next one has ended its turn. */
+function isUnderWay({ status }: Compared): boolean {
+  return status.state === "running" || status.state === "interrupted";
 }
 
 function Both({ found }: { found: Compared }) {
-  const { comparison, status } = found;
+  const { comparison } = found;
   const turn = comparison.turns[0];
   const rounds = turn?.rounds ?? [];
   const [before, after] = SIDES.map((side) => answerIn(rounds, side)) as [string, string];
-  const isRunning = status.state === "running";
+  const isRunning = isUnderWay(found);
   return (
     <>
-      <p role="status">{isRunning ? `Running: round ${Math.max(1, status.round)}…` : told(found)}</p>
       <div className="again-scroll" tabIndex={0} role="region" aria-label="Both courses">
         <table className="again-table">
           <thead>
@@ -163,7 +199,11 @@ const FIGURES: [string, (effort: Schemas["Effort"]) => string][] = [
 ];
 
 function told({ comparison, status }: Compared): string {
+  const turn = comparison.turns[0];
+  if (status.state === "running") return `Running: round ${Math.max(1, status.round)}…`;
+  if (status.state === "interrupted") return "The server stopped in the middle of it; what is there is being closed…";
   if (status.state === "waiting") return "The re-run waits for a person; open it to decide.";
+  if (turn?.rerun_end === "cancelled" && turn.recorded_end !== "cancelled") return `${sentence(turn.rerun_end_text)} Run it again, or open it to go on from there.`;
   return comparison.is_same ? "The model decided the same in every round." : "It came out otherwise.";
 }
 

@@ -1,6 +1,6 @@
 /** Rounds: each request to the model with what it used, what ran after it, and what was forgotten before it. */
 import type { Schemas } from "../api/client";
-import { type Block, figure, isObject, meta, objectOf, said } from "../timeline/blocks";
+import { type Block, figure, isObject, meta, objectOf, said, table } from "../timeline/blocks";
 import type { Timeline } from "../timeline/fold";
 
 export interface Round {
@@ -68,11 +68,11 @@ export function tokensOf({ used, expected }: Round): { read: number; written: nu
   };
 }
 
-const FORGETS: Record<string, Round["forgot"][number]> = {
+const FORGETS = table<Round["forgot"][number]>({
   "conv.range.summary": "summed up",
   "react.pruned": "shortened",
   "react.hidden": "put away",
-};
+});
 
 function take(state: Folded, seq: number, block: Block): void {
   const last = state.rounds.at(-1);

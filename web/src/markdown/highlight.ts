@@ -1,7 +1,8 @@
 /** Highlighting: shiki's tokens by the class of what they are, so that no style stands in an attribute; languages come when they are needed. */
 import type { HighlighterCore, LanguageInput } from "shiki/core";
+import { table } from "../timeline/blocks";
 
-const LANGUAGES: Record<string, () => Promise<{ default: LanguageInput }>> = {
+const LANGUAGES = table<() => Promise<{ default: LanguageInput }>>({
   bash: () => import("shiki/langs/bash.mjs"),
   c: () => import("shiki/langs/c.mjs"),
   css: () => import("shiki/langs/css.mjs"),
@@ -19,12 +20,12 @@ const LANGUAGES: Record<string, () => Promise<{ default: LanguageInput }>> = {
   typescript: () => import("shiki/langs/typescript.mjs"),
   xml: () => import("shiki/langs/xml.mjs"),
   yaml: () => import("shiki/langs/yaml.mjs"),
-};
+});
 
-const ALIASES: Record<string, string> = {
+const ALIASES = table<string>({
   sh: "bash", shell: "bash", zsh: "bash", console: "bash", js: "javascript", jsx: "javascript", ts: "typescript", tsx: "typescript",
   py: "python", python3: "python", yml: "yaml", md: "markdown", htm: "html", svg: "xml", rs: "rust", golang: "go", h: "c", jsonc: "json", patch: "diff",
-};
+});
 
 export interface Piece {
   text: string;

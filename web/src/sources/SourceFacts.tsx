@@ -1,8 +1,9 @@
 /** What is known of a source: its title, where and when it is from, and a piece of it. */
 import { show } from "../app/store";
+import { table } from "../timeline/blocks";
 import type { Source } from "../timeline/model";
 
-const KINDS: Record<string, string> = { web: "Web page", file: "File", attachment: "Attachment", manual: "Entered by hand" };
+const KINDS = table<string>({ web: "Web page", file: "File", attachment: "Attachment", manual: "Entered by hand" });
 const SNIPPET = 280;
 
 export function SourceFacts({ source }: { source: Source }) {
@@ -34,6 +35,7 @@ export function domainOf(source: Source): string {
 }
 
 function dateOf(source: Source): string {
-  const date = new Date(source.date);
-  return source.date && !Number.isNaN(date.getTime()) ? date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" }) : "";
+  // Browsers find a date in almost any text.
+  const date = new Date(/^\d{4}-\d\d-\d\d(?:[T ][\d:.Z+-]+)?$/.test(source.date) ? source.date : "");
+  return !Number.isNaN(date.getTime()) ? date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" }) : "";
 }

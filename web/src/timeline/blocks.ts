@@ -29,6 +29,11 @@ export function objectOf(text: string | undefined): Record<string, unknown> {
   }
 }
 
+/** A table by names that others choose: it has its rows, and not what every object has by itself. */
+export function table<T>(rows: Record<string, T>): Record<string, T> {
+  return Object.assign(Object.create(null) as Record<string, T>, rows);
+}
+
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

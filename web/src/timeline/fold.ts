@@ -1,5 +1,5 @@
 /** The fold: one stored block after the other becomes what is shown. Turns and items that did not change keep their identity. */
-import { type Block, figure, isObject, meta, objectOf, said } from "./blocks";
+import { type Block, figure, isObject, meta, objectOf, said, table } from "./blocks";
 import type { Artifact, Call, Item, Mark, Message, Source, Turn } from "./model";
 
 export interface Timeline {
@@ -33,17 +33,25 @@ export function markSeen(timeline: Timeline, turnId: string, seen: number, ts: s
   }));
 }
 
-/** More of what a running tool prints. */
+/** More of what a running tool prints; a program prints for itself while a call of its own runs. */
 export function addOutput(timeline: Timeline, turnId: string, text: string): void {
   updateTurn(timeline, turnId, (turn) => {
-    const last = turn.items.findLast((item): item is Call => item.kind === "call" && !item.endedTs);
-    return last ? replaceItem(turn, last, { ...last, output: (last.output + text).slice(-20000) }) : turn;
+    const running = turn.items.find((item): item is Call => item.kind === "call" && !item.endedTs);
+    return running ? replaceItem(turn, running, { ...running, output: (running.output + text).slice(-20000) }) : turn;
   });
+}
+
+/** Forgets what running tools have printed: it is told again. */
+export function forgetOutput(timeline: Timeline, turnId: string): void {
+  updateTurn(timeline, turnId, (turn) => ({
+    ...turn,
+    items: turn.items.map((item) => (item.kind === "call" && !item.endedTs && item.output ? { ...item, output: "" } : item)),
+  }));
 }
 
 type Fold = (timeline: Timeline, seq: number, block: Block) => void;
 
-const FOLDS: Record<string, Fold> = {
+const FOLDS = table<Fold>({
   "conv.header": (timeline, _seq, block) => {
     const forked = objectOf(block.text)["forked_from"];
     timeline.forkedFrom = isObject(forked) ? said(forked["conversation_id"]) : "";
@@ -122,7 +130,7 @@ const FOLDS: Record<string, Fold> = {
       sourcesUsed: numbers(meta(block, "sources_used")),
       followups: texts(meta(block, "suggested_followups")),
     }),
-};
+});
 
 function newTurn(block: Block): Turn {
   return {

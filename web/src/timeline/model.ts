@@ -151,6 +151,6 @@ export interface Live {
   channels: Record<string, string>;
   /** When each channel began, for the clock beside it. */
   since: Record<string, number>;
-  /** Whether the beginning of what is on its way was told before this page listened. */
-  joined: boolean;
+  /** Whether a stream has begun since, which tells all of it again: the first text that comes takes its place. */
+  stale: boolean;
 }

@@ -94,11 +94,15 @@ class PromptView:
         """The prompt at these views, made from the entries of `needed_seqs` alone."""
         prompt = cls()
         for seq, stand in views.visible.shown.items():
-            entry = entries[stand.by if stand else seq]
-            if stand is None:
-                prompt._named(entry)
-            prompt._append(_item(seq, stand, entry, entry_text(entry, _tool_of(entry, views), payloads)))
+            prompt.show(seq, entries[stand.by if stand else seq], views, payloads)
         return prompt
+
+    def show(self, seq: int, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
+        """Adds what these views show at that place; `entry` is the one there, or the one that put a stand there."""
+        stand = views.visible.shown[seq]
+        if stand is None:
+            self._named(entry)
+        self._append(_item(seq, stand, entry, entry_text(entry, _tool_of(entry, views), payloads)))
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
         """The cacheable part; each seq given puts a cache point on the last segment that ends at or before it."""
