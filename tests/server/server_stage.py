@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from timeloom.app import Setting
+from timeloom.core.policy.budget import Budgets
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
@@ -190,6 +191,7 @@ class Stage:
         self.uploads = UploadLimits()
         self.rules = Rules()
         self.limits = Limits()
+        self.budgets = Budgets()
         self.registers: tuple[Register, ...] = ()
         self.waiting = asyncio.Event()
         """Set once the tool that waits has begun."""
@@ -232,7 +234,8 @@ class Stage:
 
     @asynccontextmanager
     async def open_place(self) -> AsyncGenerator[Place]:
-        clock, ids, setting, metrics = SystemClock(), RandomIds(), Setting(data_dir=self.folder), Metrics()
+        clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
+        setting = Setting(data_dir=self.folder, budgets=self.budgets)
         opening = ServerOpening(
             store=self.store,
             model=self.model,

@@ -113,7 +113,7 @@ def filled(template: object, target: Target) -> Json:
 
 async def asked(served: Served, operation: Operation, target: Target, token: str) -> tuple[int, str]:
     """The status, and what is answered, of a stream only its beginning."""
-    names = target._asdict() | {"tenant": "home", "project": "demo", "call_id": "0123456789ab"}
+    names = target._asdict() | {"tenant": "home", "project": "demo", "call_id": "0123456789ab", "model": "timeloom"}
     query = filled(QUERIES.get(operation.name, {}), target)
     async with served.http.stream(
         operation.method,

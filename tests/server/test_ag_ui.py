@@ -10,6 +10,8 @@ from ag_ui.core import Event, RunAgentInput
 from pydantic import TypeAdapter
 from server_stage import CHAT, LIST, Client, Served, Stage, always, answers, calls, run, slowly
 
+from timeloom.server.ag_ui_run import KEPT
+
 Said = dict[str, Any]
 EVENT: TypeAdapter[object] = TypeAdapter(Event)
 OPENS = {
@@ -79,6 +81,25 @@ def texts(found: list[Said], kind: str = "TEXT_MESSAGE_CONTENT") -> list[str]:
 
 async def conversations(served: Served) -> list[str]:
     return [one["id"] for one in (await served.ann.get(LIST)).json()["conversations"]]
+
+
+@pytest.mark.parametrize("order", [("path", "channel", "content"), ("content", "channel", "path")])
+def test_the_text_of_an_internal_file_is_not_told(tmp_path: Path, order: tuple[str, ...]) -> None:
+    async def check() -> None:
+        said = {"path": "files/a.md", "channel": "internal", "content": "secret stuff, and more of it"}
+        write, read = {name: said[name] for name in order}, {"paths": ["files/a.md"]}
+        stage = Stage(tmp_path, calls("react.write", **write), calls("react.read", **read), answers("Done."))
+        async with stage.serve() as served:
+            found = await heard(served.ann, asks("go"))
+            told = [event for event in found if event["type"].startswith("TOOL_CALL")]
+            assert "secret" not in json.dumps(told)
+            assert [event["content"] for event in told if event["type"] == "TOOL_CALL_RESULT"].count(KEPT) >= 1
+            live = [event["value"]["text"] for event in found if event["type"] == "CUSTOM"]
+            assert bool(live) == (order[0] == "content")
+            (conversation,) = await conversations(served)
+            assert "secret" in json.dumps(await served.ann.blocks(conversation))
+
+    run(check)
 
 
 def test_a_turn_is_a_run_of_the_published_schema(tmp_path: Path) -> None:
@@ -169,6 +190,19 @@ def test_a_turn_that_waits_is_interrupted_and_resumed(tmp_path: Path) -> None:
             found = await heard(served.ann, asks("", resume=resume))
             assert texts(found) == ["Sent."]
             assert stage.sent == [interrupt["id"]]
+
+    run(check)
+
+
+def test_a_thread_that_waits_says_for_what_each_time(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path, calls("t.send"), always(answers("Sent.")))
+        async with stage.serve() as served:
+            first = (await heard(served.ann, asks("send it")))[-1]["outcome"]
+            again = (await heard(served.ann, asks("well?")))[-1]["outcome"]
+            assert again == first
+            resume: list[Said] = [{"interruptId": again["interrupts"][0]["id"], "status": "resolved"}]
+            assert texts(await heard(served.ann, asks("", resume=resume))) == ["Sent."]
 
     run(check)
 

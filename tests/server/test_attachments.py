@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import msgspec
 import pytest
-from server_stage import CHAT, Client, Json, Stage, always, answers, calls, run, slowly
+from server_stage import CHAT, LIST, Client, Json, Stage, always, answers, calls, run, slowly
 
 from timeloom.core.stream.citations import CitationRewriter
 from timeloom.server.uploads import UploadLimits
@@ -68,6 +68,13 @@ def test_files_of_a_message_are_attachments_of_its_turn_and_sources(tmp_path: Pa
             ]
             (prompt,) = of_type(blocks, "user.prompt")
             assert prompt["text"] == "Which is cheaper?"
+            pool, cursor = f"{LIST}/{conversation}/sources", ""
+            for names in (["fares.csv", "Notes.md"], ["notes-2.md"]):
+                page = (await served.ann.get(pool, limit=2, cursor=cursor)).json()
+                assert [row["title"] for row in page["rows"]] == names
+                cursor = page["cursor"]
+            assert cursor == "" and (await served.ann.get(pool, limit=3)).json()["cursor"] == ""
+            assert (await served.ann.get(pool, cursor="x")).json()["code"] == "cursor_malformed"
 
     run(check)
 
@@ -144,6 +151,8 @@ def test_what_is_no_text_or_has_no_harmless_name_is_refused(
         async with stage.serve() as served:
             response = await post(served.ann, CHAT, field("message", "go"), file(name, content, mime))
             assert response.json()["code"] == code
+            assert response.json()["detail"].startswith(f"'{name[0]}")
+            assert "cannot be attached: " in response.json()["detail"]
             assert response.status_code == (415 if code == "attachment_type_unavailable" else 400)
             assert await stage.store.conversation_ids() == []
 
@@ -206,7 +215,6 @@ def test_an_upload_is_refused_as_soon_as_it_is_too_large(tmp_path: Path) -> None
         [field("message", "go"), field("unknown", "x")],
         [part('name="message"', b"\xff")],
         [part("filename=x", b"x")],
-        [part('name="files"; filename=""', b"but something is in it"), field("message", "go")],
         [b"no boundary at all"],
         [field("message", "go"), b"--x-boundary\r\n" + b"A: b\r\n" * 20 + b"\r\n"],
     ],
@@ -216,6 +224,18 @@ def test_a_form_that_is_none_is_refused(tmp_path: Path, parts: list[bytes]) -> N
         async with Stage(tmp_path, answers("Done.")).serve() as served:
             response = await post(served.ann, CHAT, *parts)
             assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
+
+    run(check)
+
+
+@pytest.mark.parametrize("disposition", ['name="files"; filename=""', 'name="files"'])
+def test_a_file_without_a_name_is_told_so(tmp_path: Path, disposition: str) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, answers("Done.")).serve() as served:
+            parts = (part(disposition, b"something is in it", "text/plain"), field("message", "go"))
+            response = await post(served.ann, CHAT, *parts)
+            assert (response.status_code, response.json()["code"]) == (400, "request_malformed")
+            assert "a file has no name" in response.json()["detail"]
 
     run(check)
 

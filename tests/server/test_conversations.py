@@ -155,7 +155,7 @@ def test_a_person_names_a_conversation_while_a_turn_runs_and_after(tmp_path: Pat
             assert info["title"] == "Again"
             last = (await served.ann.blocks(running))[-1]
             assert (last["type"], last["text"], last["author"]) == ("conv.title", "Again", "ann")
-            for title in ("", "   ", "x" * 301):
+            for title in ("", "   ", "x" * 301, "a\0b", "a\nb\u202e\0", "\ufeffa", "\x1b[2J", "\u2800"):
                 refused = await served.ann.post(f"{LIST}/{running}/title", {"title": title})
                 assert (refused.status_code, refused.json()["code"]) == (400, "request_malformed")
 

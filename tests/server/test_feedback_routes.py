@@ -109,6 +109,26 @@ def test_what_machines_say_is_added_and_only_an_admin_passes_it_on(tmp_path: Pat
     run(check)
 
 
+def test_what_somebody_thinks_is_not_replaced_by_an_admin(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, ANSWERS).serve() as served:
+            conversation, (turn, other) = await held(served.ann, "one", "two")
+            admin, url = served.client("admin"), f"{LIST}/{conversation}/turns/{turn}/feedback"
+            await react(admin, conversation, other, "ok")
+            await react(admin, conversation, other, "neutral")
+            await react(served.ann, conversation, other, "ok")
+            await react(served.ann, conversation, turn, "not_ok")
+            for reaction in ("ok", None):
+                refused = await admin.post(url, {"reaction": reaction})
+                assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+                assert '"origin": "machine"' in refused.json()["detail"]
+            await react(admin, conversation, turn, "ok", origin="machine")
+            page = await judged(served.ann, conversation)
+            assert page.counts == Satisfaction(ok=1, not_ok=1, neutral=0, machine=1, satisfaction=0.5)
+
+    run(check)
+
+
 def test_feedback_that_is_none_is_refused(tmp_path: Path) -> None:
     async def check() -> None:
         async with Stage(tmp_path, ANSWERS).serve() as served:
@@ -123,6 +143,10 @@ def test_feedback_that_is_none_is_refused(tmp_path: Path) -> None:
             ):
                 response = await served.ann.post(f"{LIST}/{conversation}/turns/{turn}/feedback", body)
                 assert response.status_code == status, body
+            machine = {"reaction": None, "origin": "machine", "text": " "}
+            silent = await served.client("admin").post(f"{LIST}/{conversation}/turns/{turn}/feedback", machine)
+            assert (silent.status_code, silent.json()["code"]) == (400, "request_malformed")
+            assert "give a reaction" in silent.json()["detail"]
             unknown = await served.ann.post(f"{LIST}/{conversation}/turns/turn_9/feedback", {"reaction": "ok"})
             assert (unknown.status_code, unknown.json()["code"]) == (404, "entry_unknown")
             foreign = await served.client("bob").post(

@@ -11,7 +11,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.server.rules import Rules
-from timeloom.server.times import need_past, need_time
+from timeloom.server.times import need_past, need_period
 
 
 class LongAgo:
@@ -56,6 +56,8 @@ def test_a_method_that_is_not_there_says_which_are(tmp_path: Path) -> None:
             ):
                 refused = await served.http.request(method, url)
                 assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+                assert refused.json()["detail"] == f"this address takes {allowed}"
+            assert "/openapi.json" in (await served.http.get("/nowhere")).json()["detail"]
 
     run(check)
 
@@ -163,7 +165,14 @@ def test_times_are_of_a_calendar_and_what_happened_is_not_ahead(tmp_path: Path) 
     need_past("ts", "1970-01-01T23:59:59Z", LongAgo())
     with pytest.raises(CodedError, match="has not come yet"):
         need_past("ts", "1970-01-02T00:00:01Z", LongAgo())
-    need_time("end", "2999-01-01T00:00:00Z")
+    start = "2999-01-01T00:00:00Z"
+    for end in (start, "2999-01-01T00:00:00.000Z", "2999-01-01T00:00:00.1Z"):
+        need_period(start, end)
+    for early in ("2998-12-31T23:59:59.9Z", "2999-01-01T00:00:00.099Z"):
+        with pytest.raises(CodedError, match="end is not before start"):
+            need_period("2999-01-01T00:00:00.1Z", early)
+    with pytest.raises(CodedError, match="end is RFC 3339"):
+        need_period(start, "tomorrow")
 
 
 def test_a_turn_that_nobody_runs_is_interrupted(tmp_path: Path) -> None:

@@ -165,6 +165,32 @@ def test_a_head_that_does_not_end_is_not_waited_for(tmp_path: Path, sent: bytes,
     run(check)
 
 
+LARGE = b"host: localhost\r\n" + b"x: " + b"a" * 30_000 + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "statuses"),
+    [
+        (b"GET /health HTTP/1.1\r\n" + LARGE + LARGE[17:] + b"connection: close\r\n\r\n", [b"200"]),
+        (b"GET /health HTTP/1.1\r\n" + LARGE + LARGE[17:] * 2 + b"\r\n", [b"431"]),
+        (b"GET /health?" + b"a" * HEAD_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", [b"431"]),
+        (b"GET /health HTTP/1.1\r\nx: " + b"a" * HEAD_BYTES + b"\r\n\r\n", [b"431"]),
+        (b"GET /health HTTP/1.1\r\nno header\r\n\r\n", [b"400"]),
+        (b"GET /health HTTP/1.1\r\n" + LARGE * 4 + b"\r\nGET /health HTTP/1.1\r\n" + LARGE + b"\r\n", [b"431"]),
+    ],
+)
+def test_a_whole_head_has_at_most_64_kib(tmp_path: Path, sent: bytes, statuses: list[bytes]) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, ANSWER).serve() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+            writer.write(sent)
+            answered = await reader.read()
+            writer.close()
+            assert [one[:3] for one in answered.split(b"HTTP/1.1 ")[1:]] == statuses
+
+    run(check)
+
+
 @pytest.mark.parametrize(
     ("rules", "host", "status"),
     [
@@ -205,5 +231,33 @@ def test_pages_of_other_origins_are_let_in_where_they_are_named_and_without_cook
                 allowed = answered.headers.get("access-control-allow-origin")
                 assert allowed == (origin if status == 200 else None)
                 assert "access-control-allow-credentials" not in answered.headers
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("POST", "authorization, content-type, x-conversation-id, x-stainless-lang"),
+        ("GET", "authorization, range, if-range, if-none-match, last-event-id"),
+        ("HEAD", "authorization"),
+        ("DELETE", "authorization, x-timeloom-tenant, x-timeloom-project"),
+    ],
+)
+def test_pages_that_are_let_in_send_the_headers_of_their_clients_and_read_ours(
+    tmp_path: Path, method: str, headers: str
+) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path, ANSWER)
+        stage.rules = Rules(allow_origins=("https://app.example",))
+        async with stage.serve() as served:
+            origin = {"origin": "https://app.example"}
+            asks = {"access-control-request-method": method, "access-control-request-headers": headers}
+            preflight = await served.http.options(CHAT, headers=origin | asks)
+            assert preflight.status_code == 200, preflight.text
+            assert preflight.headers["access-control-allow-headers"] == headers
+            answered = await served.http.get(LIST, headers=origin | served.ann.headers)
+            exposed = answered.headers["access-control-expose-headers"].split(", ")
+            assert {"content-range", "etag", "content-disposition", "retry-after", "www-authenticate"} <= set(exposed)
 
     run(check)

@@ -25,7 +25,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from server_stage import LIST, Stage, always, answers, run
 
 from timeloom.core.codes import CodedError
-from timeloom.server.access import Caller
+from timeloom.server.access import Caller, Doorkeeper
 from timeloom.server.oidc import Claims, Expected, Issuer, open_issuer
 
 AUDIENCE = "timeloom"
@@ -113,9 +113,13 @@ def known(server: Server, *tokens: str, claims: Claims | None = None) -> list[Ca
     async def whose() -> list[Caller | None]:
         expected = Expected(issuer=server.url, audience=AUDIENCE, claims=claims or Claims())
         async with Issuer(expected) as issuer:
-            return [await issuer.whose(token) for token in tokens]
+            return [await whose_of(issuer, token) for token in tokens]
 
     return asyncio.run(whose())
+
+
+async def whose_of(issuer: Issuer, token: str) -> Caller | None:
+    return await Doorkeeper((), issuer).whose(token)
 
 
 def test_a_token_of_each_kind_of_key_says_who_it_is() -> None:
@@ -214,10 +218,10 @@ def test_new_keys_are_found_and_old_ones_forgotten_without_asking_too_often() ->
             server.keys = [published(OTHER_RSA, "new")]
             # Found at once, for nobody has asked for unknown keys before.
             assert await issuer.whose(server.token(OTHER_RSA, kid="new"))
-            assert await issuer.whose(server.token()) is None
+            assert await whose_of(issuer, server.token()) is None
             looks = server.looks
             for number in range(50):
-                assert await issuer.whose(server.token(kid=f"guess-{number}")) is None
+                assert await whose_of(issuer, server.token(kid=f"guess-{number}")) is None
             assert server.looks <= looks + 1
             # Of the many that wait together, one looks.
             uptime.now_s += 3600
@@ -238,7 +242,7 @@ def test_keys_are_kept_for_a_while_when_the_issuer_is_away() -> None:
             uptime.now_s += 3600
             assert await issuer.whose(server.token())
             uptime.now_s += 86_400
-            assert await issuer.whose(server.token()) is None
+            assert await whose_of(issuer, server.token()) is None
             server.is_down = False
             uptime.now_s += 60
             assert await issuer.whose(server.token())
@@ -277,6 +281,41 @@ def test_tokens_of_an_issuer_are_let_in_beside_keys(tmp_path: Path) -> None:
                 assert len((await served.ann.get(LIST)).json()["conversations"]) == 1
                 assert (await ann.get("/conversations/home/other")).status_code == 403
                 assert (await served.client(server.token(aud="x")).get(LIST)).status_code == 401
+
+    with issuing() as server:
+        run(lambda: check(server))
+
+
+def test_whoever_is_refused_is_told_what_is_wrong_with_their_token(tmp_path: Path) -> None:
+    async def check(server: Server) -> None:
+        async with Issuer(Expected(issuer=server.url, audience=AUDIENCE)) as issuer:
+            stage = Stage(tmp_path, always(answers("Done.")))
+            stage.registers = (issuer,)
+            async with stage.serve() as served:
+                for token, why in (
+                    (server.token(exp=int(time.time()) - 3600), "the token has expired"),
+                    (server.token(nbf=int(time.time()) + 3600), "not good yet"),
+                    (server.token(aud="another"), f"its `aud` must have {AUDIENCE}"),
+                    (server.token(iss="http://127.0.0.1:1"), f"its `iss` must be {server.url}"),
+                    (server.token(exp=None), "no claim `exp`"),
+                    (server.token(tenant=None), "no claim `tenant`"),
+                    (server.token(project="*"), "claim `project` is no name of 1 to 64"),
+                    (server.token(sub="a" * 129), "claim `sub` is no name of 1 to 128"),
+                    (server.token(kid="unknown"), f"signed with no key of {server.url}"),
+                    (server.token(RSA, "RS384"), "`server.oidc.algorithms`"),
+                    (altered(server), "signature or form is not good"),
+                    ("nobody", "the token is not known here"),
+                    ("x" * 16_385, "a token has at most 16384 characters"),
+                ):
+                    refused = await served.client(token).get(LIST)
+                    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+                    assert why in refused.json()["detail"]
+                    asked = refused.headers["www-authenticate"]
+                    assert asked.startswith('Bearer error="invalid_token", error_description="')
+                    assert why in asked
+                nothing = await served.http.get(LIST)
+                assert nothing.headers["www-authenticate"] == "Bearer"
+                assert "send the token as" in nothing.json()["detail"]
 
     with issuing() as server:
         run(lambda: check(server))

@@ -218,6 +218,24 @@ def test_the_agent_is_the_one_model(tmp_path: Path) -> None:
             with pytest.raises(openai.NotFoundError) as unknown:
                 await ours.chat.completions.create(model="gpt-x", messages=[user("x")])
             assert unknown.value.code == "model_unknown"
+            assert (await ours.models.retrieve("timeloom")).id == "timeloom"
+            for name, code in (("gpt-x", "model_unknown"), ("some/model", "route_unknown")):
+                with pytest.raises(openai.NotFoundError) as missing:
+                    await ours.models.retrieve(name)
+                assert missing.value.code == code
+
+    run(check)
+
+
+def test_what_is_not_there_is_said_in_the_form_of_the_interface(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served, client(served) as ours:
+            with pytest.raises(openai.NotFoundError) as missing:
+                await ours.embeddings.create(model="timeloom", input="x")
+            assert missing.value.code == "route_unknown"
+            response = await served.ann.get(V1)
+            assert (response.status_code, response.headers["allow"]) == (405, "POST")
+            assert response.json()["error"]["code"] == "route_unknown"
 
     run(check)
 
@@ -269,40 +287,6 @@ def test_text_may_come_in_parts(tmp_path: Path) -> None:
             await ours.chat.completions.create(model="timeloom", messages=[parts])
             (conversation,) = await listed(served)
             assert "two parts" in [one.get("text") for one in await served.ann.blocks(conversation)]
-
-    run(check)
-
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_turn_without_an_answer_is_an_error(tmp_path: Path, streams: bool) -> None:
-    async def check() -> None:
-        stage = Stage(tmp_path, calls("t.wait"), always(answers("x")))
-        async with stage.serve() as served, client(served) as ours:
-
-            async def asked() -> None:
-                if streams:
-                    stream = await ours.chat.completions.create(model="timeloom", messages=[user("x")], stream=True)
-                    async for _ in stream:
-                        pass
-                else:
-                    await ours.chat.completions.create(model="timeloom", messages=[user("x")])
-
-            asking = asyncio.create_task(asked())
-            await stage.waiting.wait()
-            (conversation,) = await listed(served)
-            await served.ann.send(conversation, "cancel")
-            with pytest.raises(openai.APIError):
-                await asking
-
-    run(check)
-
-
-def test_a_turn_that_waits_for_a_person_says_so(tmp_path: Path) -> None:
-    async def check() -> None:
-        stage = Stage(tmp_path, calls("t.send"), always(answers("Sent.")))
-        async with stage.serve() as served, client(served) as ours:
-            said = await ours.chat.completions.create(model="timeloom", messages=[user("send it")])
-            assert "t.send" in (said.choices[0].message.content or "")
 
     run(check)
 

@@ -4,14 +4,16 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import httpx2
 import msgspec
 import pytest
-from server_stage import CHAT, LIST, Json, Stage, answers, run
+from server_stage import CHAT, LIST, Json, Stage, always, answers, calls, run
 
 from timeloom.core.codes import CODES
 from timeloom.core.ids import ConversationId
+from timeloom.runtime import hub_seat
 from timeloom.runtime.hub_events import ChatBlock, Heartbeat
 from timeloom.server.access import Caller
 from timeloom.server.key_file import add_key, read_keys, remove_keys
@@ -19,6 +21,8 @@ from timeloom.server.logs import JsonLines
 from timeloom.server.problems import STATUSES
 from timeloom.server.sse import frame
 from timeloom.server.table import OPERATIONS
+
+ONE = "/conversations/{tenant}/{project}/{conversation_id}"
 
 
 def test_errors_are_problems_with_a_code(tmp_path: Path) -> None:
@@ -42,6 +46,60 @@ def test_errors_are_problems_with_a_code(tmp_path: Path) -> None:
                 assert (said["status"], said["code"]) == (status, code)
                 assert said["title"] == CODES[code]
                 assert {"type", "title", "status", "detail", "code", "instance"} == set(said)
+
+    run(check)
+
+
+def test_problems_say_what_would_be_right(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path, always(answers("Done."))).serve() as served:
+            ann = served.ann
+            said = await ann.say("go")
+            conversation = f"{LIST}/{said['conversation_id']}"
+            feedback, events = (
+                f"{conversation}/turns/{said['turn_id']}/feedback",
+                f"/events/home/demo/{said['conversation_id']}",
+            )
+            period = {"start": "2026-02-01T00:00:00Z", "end": "2026-01-01T00:00:00Z"}
+            for response, words in (
+                (await ann.post(feedback, {"reaction": "bad"}), "'bad' - at `$.reaction`; it is one of "),
+                (await ann.post(feedback, {"reaction": "bad"}), "not_ok"),
+                (await ann.get(f"{conversation}/timeline", form="x"), "it is one of blocks, export, restored"),
+                (await ann.post(f"{conversation}/turns-with-feedbacks", {"reactions": ["x"]}), "[0]`; it is one of "),
+                (await ann.post(f"{LIST}/feedback/conversations-in-period", period), "end is not before start"),
+                (await ann.post(CHAT, {"message": " \n "}), "a message says something"),
+                (await ann.post(events, {"kind": "followup", "text": "  "}), "a follow-up has a text"),
+                (await ann.post(events, {"kind": "form", "text": "{", "mime": "application/json"}), "not the JSON"),
+            ):
+                assert response.status_code == 400, words
+                assert words in response.json()["detail"]
+
+    run(check)
+
+
+def test_blanks_are_no_message_for_any_client(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            said: Json = {"id": "m", "role": "user", "content": " \n"}
+            for path, body in (
+                ("/v1/chat/completions", {"model": "timeloom", "messages": [said]}),
+                ("/ag-ui", {"threadId": "t", "runId": "r", "messages": [said]}),
+            ):
+                refused = await served.ann.post(path, body)
+                assert (refused.status_code, "with a text" in refused.text) == (400, True)
+
+    run(check)
+
+
+def test_a_token_in_the_address_is_for_get(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            for token in ("ann", "nobody"):
+                refused = await served.http.post(f"{CHAT}?token={token}", json={"message": "x"})
+                assert refused.status_code == 401
+                assert "is for GET" in refused.json()["detail"]
+            refused = await served.http.get(f"{LIST}?token=nobody")
+            assert (refused.status_code, refused.json()["detail"][:28]) == (401, "the token is not known here,")
 
     run(check)
 
@@ -116,6 +174,41 @@ def test_a_server_that_closes_is_not_ready_and_takes_nothing(tmp_path: Path) -> 
                 assert response.headers["retry-after"]
 
     run(check)
+
+
+def test_the_document_has_the_headers_that_are_looked_at(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with Stage(tmp_path).serve() as served:
+            paths = (await served.http.get("/openapi.json")).json()["paths"]
+            for place, method, names in (
+                ("/chat/{tenant}/{project}/{conversation_id}/stream", "get", ["Last-Event-ID"]),
+                ("/chat/{tenant}/{project}", "post", []),
+                (f"{ONE}/file", "get", ["Range", "If-Range", "If-None-Match"]),
+            ):
+                described = paths[place][method]
+                assert [one["name"] for one in described["parameters"] if one["in"] == "header"] == names
+            assert {"200", "206", "304", "416", "default"} == paths[f"{ONE}/file"]["get"]["responses"].keys()
+
+    run(check)
+
+
+def test_a_turn_is_logged_as_what_became_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def told() -> list[tuple[str, object]]:
+        said = [msgspec.json.decode(JsonLines().format(one)) for one in caplog.records if one.name == hub_seat.__name__]
+        return [(one["message"], one.get("reason")) for one in said]
+
+    async def check() -> None:
+        async with Stage(tmp_path, calls("t.send"), answers("Sent.")).serve() as served:
+            conversation = str((await served.ann.say("go"))["conversation_id"])
+            (call,) = cast(list[str], (await served.ann.until(conversation, "waiting"))["approvals"])
+            await served.ann.post(f"{LIST}/{conversation}/approvals/{call}", {"approved": True})
+            while len(told()) < 4:
+                await served.http.get("/health")
+            expected = [("turn runs", None), ("turn waits", None), ("turn runs", None), ("turn ended", "completed")]
+            assert told() == expected
+
+    with caplog.at_level(logging.INFO, "timeloom"):
+        run(check)
 
 
 def test_what_is_said_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

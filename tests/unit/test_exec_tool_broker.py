@@ -15,6 +15,7 @@ from timeloom.ports.sandbox import Limits
 from timeloom.ports.tool import ToolSpec
 from timeloom.tools.exec.broker import MAX_COUNTED, ProgramBroker
 from timeloom.tools.exec.stubs import stubs_of
+from timeloom.tools.react.toolset import react_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -186,3 +187,5 @@ def test_stubs_have_names_of_python() -> None:
 
 def test_stubs_know_the_order_of_parameters() -> None:
     assert stubs_of(SPECS)[0].params == ("query", "n")
+    (write,) = [stub for stub in stubs_of([tool.spec for tool in react_tools()]) if stub.tool_id == "react.write"]
+    assert write.params[:3] == ("path", "content", "channel")

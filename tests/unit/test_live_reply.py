@@ -50,6 +50,13 @@ def writing(path: str, content: str, path_first: bool = True) -> str:
     return reply(DECISION, json.dumps({"action": "call_tool", "tool_call": {"tool_id": "t", "params": params}}))
 
 
+def keeping(channel: str, content: str, channel_first: bool = True) -> str:
+    params = {"channel": channel, "content": content} if channel_first else {"content": content, "channel": channel}
+    return reply(
+        DECISION, json.dumps({"notes": "a", "tool_call": {"tool_id": "t", "params": params}, "final_answer": "b"})
+    )
+
+
 def saying(field: str, text: str) -> str:
     return reply(DECISION, f'{{"{field}": "{text}", "notes": "then"}}')
 
@@ -57,7 +64,8 @@ def saying(field: str, text: str) -> str:
 CALLS = st.builds(writing, TEXT, TEXT, st.booleans())
 RAW = st.builds(saying, FIELDS, TEXT)
 OTHERS = st.builds(reply, st.sampled_from(["thinking", "code", "summary", "unknown"]), TEXT)
-REPLIES = st.lists(CALLS | RAW | OTHERS | TEXT, max_size=4).map("".join)
+KEPT = st.builds(keeping, st.sampled_from(["internal", "canvas", "internals"]) | TEXT, TEXT, st.booleans())
+REPLIES = st.lists(CALLS | KEPT | RAW | OTHERS | TEXT, max_size=4).map("".join)
 
 
 def pieces(text: str, sizes: Sequence[int]) -> list[str]:
@@ -163,10 +171,30 @@ def test_what_nobody_sees_is_not_shown() -> None:
         '"}',
     ]
     assert shown([*parts, "outside", "more", "<channel:unknown>", "text"]) == []
+    assert shown(["".join(parts)]) == []
 
 
 def test_after_what_is_no_json_nothing_is_shown() -> None:
     assert [delta.text for delta in shown([f'<channel:{DECISION}>{{"notes": "a', "b\n", "c", '"', "d"])] == ["a", "b"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_the_text_of_an_internal_file_is_not_shown(size: int) -> None:
+    text = keeping("internal", 'one\ntwo "three" four five') + keeping("canvas", "six")
+    told = joined(shown(pieces(text, [size])))
+    assert [(delta.channel, delta.index, delta.text) for delta in told] == [
+        ("timeline_text", 0, "a"),
+        ("answer", 0, "b"),
+        ("timeline_text", 1, "a"),
+        ("canvas", 1, "six"),
+        ("answer", 1, "b"),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_text_of_a_file_is_shown_before_it_is_said_to_be_internal(size: int) -> None:
+    told = joined(shown(pieces(keeping("internal", "one", channel_first=False), [size])))
+    assert [delta.text for delta in told if delta.channel == "canvas"] == ["one"]
 
 
 def test_a_path_that_is_too_long_stops_growing() -> None:

@@ -1,5 +1,6 @@
 """react.write makes a text a file of the current turn, on disk and on the timeline."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Outcome
 from timeloom.tools.react import write as module
 from timeloom.tools.react.read import Reading
+from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.react.write import Channel, write
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +33,7 @@ async def wrote(
     stage: Stage, path: str, content: str, channel: Channel = "canvas", scratchpad: bool = False
 ) -> Outcome:
     context = stage.context(T2)
-    outcome = await write(context, path, content, channel, scratchpad=scratchpad)
+    outcome = await write(context, path, content=content, channel=channel, scratchpad=scratchpad)
     await stage.record("react.write", context, outcome)
     return outcome
 
@@ -119,6 +121,11 @@ async def test_what_cannot_be_written_is_refused_before_anything_is_changed(
 ) -> None:
     monkeypatch.setattr(module, "MAX_CONTENT_BYTES", 1500)
     with pytest.raises(CodedError) as refused:
-        await write(stage.context(T2), path, content, channel, scratchpad=scratchpad)
+        await write(stage.context(T2), path, content=content, channel=channel, scratchpad=scratchpad)
     assert refused.value.code == code
     assert not stage.out_dir.exists()
+
+
+def test_the_catalogue_names_the_channel_before_the_text() -> None:
+    (spec,) = [tool.spec for tool in react_tools() if tool.spec.tool_id == "react.write"]
+    assert list(json.loads(spec.params_schema)["properties"])[:3] == ["path", "channel", "content"]

@@ -24,7 +24,7 @@ from timeloom.core.blocks import (
 )
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.ports.tool import Artifact, Effect, Emit, Outcome, Tool, ToolContext, ToolSpec
-from timeloom.runtime.run_tools import RunSettings, run_call, stray_calls
+from timeloom.runtime.run_tools import KEPT_CHARS, MAX_KEPT_CHANNELS, RunSettings, run_call, stray_calls
 from timeloom.tools import ToolRegistry, WritePath, tool
 
 PATH = f"fi:{TURN}.files/a.md"
@@ -276,6 +276,53 @@ def test_a_steer_stops_the_running_call() -> None:
         assert error_in(await running) == ("tool_interrupted", "x.do was stopped before it had finished")
 
     asyncio.run(scenario())
+
+
+async def stopped(work: Callable[[ToolContext], Awaitable[object]]) -> Sequence[AnyBlock]:
+    """The blocks of a call that is interrupted once it has said something."""
+    interrupt = asyncio.Event()
+    return await closed(Doing(work), interrupt=interrupt, emit=lambda _channel, _text: interrupt.set())
+
+
+def test_what_a_tool_had_said_is_kept_when_it_is_stopped() -> None:
+    async def talk(context: ToolContext) -> None:
+        for channel, text in (("stdout", "one\n"), ("stderr", "hm"), ("stdout", "two\n"), ("blank", "\n")):
+            context.emit(channel, text)
+        await for_ever(context)
+
+    notice, status, content = asyncio.run(stopped(talk))
+    assert isinstance(notice, Notice)
+    assert error_in([status])[0] == notice.code == "tool_interrupted"
+    assert isinstance(content, ResultContent)
+    assert (content.artifact_path, content.mime) == (f"tc:{TURN}.{CALL}.result", "text/plain")
+    assert content.text == "stdout:\none\ntwo\nstderr:\nhm\n"
+
+
+def test_what_a_late_tool_had_said_is_kept() -> None:
+    async def talk(context: ToolContext) -> None:
+        context.emit("progress", "half")
+        await for_ever(context)
+
+    *_, status, content = run(Doing(talk, deadline_s=0.05))
+    assert error_in([status])[0] == "tool_timeout"
+    assert isinstance(content, ResultContent)
+    assert content.text == "progress:\nhalf\n"
+
+
+def test_of_what_a_stopped_tool_had_said_the_end_is_kept() -> None:
+    async def talk(context: ToolContext) -> None:
+        for piece in ("a" * KEPT_CHARS, "b" * KEPT_CHARS, "c"):
+            context.emit("x" * 100, piece)
+        for n in range(2 * MAX_KEPT_CHANNELS):
+            context.emit(str(n), "z")
+        await for_ever(context)
+
+    content = asyncio.run(stopped(talk))[-1]
+    assert isinstance(content, ResultContent)
+    head, kept, *others = str(content.text).splitlines()
+    assert head == f"{'x' * 40} (the last {KEPT_CHARS} of {2 * KEPT_CHARS + 1} characters):"
+    assert kept == "b" * (KEPT_CHARS - 1) + "c"
+    assert others == [line for n in range(MAX_KEPT_CHANNELS - 1) for line in (f"{n}:", "z")]
 
 
 def test_a_call_that_is_not_interrupted_is_not_disturbed() -> None:

@@ -32,6 +32,11 @@ def said(reaction: Reaction | None) -> Draft:
     return Draft(TurnId("turn_1"), draft(block).ts, block)
 
 
+def machine() -> Draft:
+    block = Feedback(origin="machine", confidence=0.5)
+    return Draft(TurnId("turn_1"), draft(block).ts, block)
+
+
 async def fill(folder: Path) -> None:
     forked = ConversationStarted(tenant="tenant", project="p", user="u", forked_from=ForkPoint(ONE, 3))
     async with await SqliteStore.open(folder) as store:
@@ -58,6 +63,38 @@ def test_feedback_of_an_older_journal_is_counted_when_it_is_opened(tmp_path: Pat
     asyncio.run(fill(tmp_path))
     execute(tmp_path, OLD)
     assert asyncio.run(counts(tmp_path)) == FeedbackCounts(ok=1)
+
+
+def test_what_an_older_version_counted_of_silent_machines_is_counted_no_more(tmp_path: Path) -> None:
+    async def told() -> None:
+        async with await SqliteStore.open(tmp_path) as store:
+            block = Feedback(origin="machine")
+            await store.append(ONE, 4, [Draft(TurnId("turn_1"), draft(block).ts, block), machine(), machine()])
+
+    asyncio.run(fill(tmp_path))
+    asyncio.run(told())
+    version = [migration.name for migration in schema.MIGRATIONS].index("silent feedback")
+    execute(tmp_path, "INSERT INTO feedback SELECT n, turn, 5, at, 'machine' FROM feedback WHERE seq = 4")
+    execute(tmp_path, f"DELETE FROM migrations WHERE n > {version}; PRAGMA user_version = {version}")
+    assert asyncio.run(counts(tmp_path)) == FeedbackCounts(ok=1, machine=2)
+
+
+def test_a_damaged_entry_of_an_older_journal_stays_counted(tmp_path: Path) -> None:
+    async def told() -> None:
+        async with await SqliteStore.open(tmp_path) as store:
+            await store.append(ONE, 4, [machine(), machine()])
+
+    async def total() -> FeedbackCounts:
+        async with await SqliteStore.open(tmp_path) as store:
+            return (await store.judged(FeedbackQuery(tenant="tenant"))).total
+
+    asyncio.run(fill(tmp_path))
+    asyncio.run(told())
+    version = [migration.name for migration in schema.MIGRATIONS].index("silent feedback")
+    damage = "UPDATE entries SET record = CAST(substr(CAST(record AS TEXT), 1, length(record) - 9) AS BLOB)"
+    execute(tmp_path, f"{damage} WHERE place = (1 << 32 | 5)")
+    execute(tmp_path, f"DELETE FROM migrations WHERE n > {version}; PRAGMA user_version = {version}")
+    assert asyncio.run(total()) == FeedbackCounts(ok=1, machine=2)
 
 
 def test_a_table_that_says_otherwise_than_the_entries_is_a_finding(tmp_path: Path) -> None:

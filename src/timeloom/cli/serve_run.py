@@ -96,7 +96,7 @@ async def _entrance(server: ServerSettings, stack: AsyncExitStack) -> _Entrance:
                     f"the mode local serves this machine only, and {server.host} is not a loopback address"
                 )
             if server.token and len(server.token) < LEAST_TOKEN_CHARS:
-                raise click.UsageError(f"a token has at least {LEAST_TOKEN_CHARS} characters")
+                raise click.UsageError(f"TIMELOOM_SERVER_TOKEN needs at least {LEAST_TOKEN_CHARS} characters")
             token = server.token or new_token(RandomIds())
             return _Entrance(Doorkeeper((local_key(token, _user()),)), token)
         case "tokens":

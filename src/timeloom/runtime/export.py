@@ -45,6 +45,16 @@ async def export_sources(store: Store, conversation: ConversationId) -> AsyncIte
     yield timeline_json.sources_foot()
 
 
+async def sources_page(
+    store: Store, conversation: ConversationId, after: int, limit: int
+) -> tuple[list[bytes], int | None]:
+    """The full rows after that id, at most so many, and after which id the next ones follow."""
+    tenant = (await store.info(conversation)).tenant
+    rows = [row for row in (await load_views(store, conversation)).sources.pool.ordered() if row.sid > after]
+    page = [timeline_json.sources_row(await with_payloads(store, tenant, row)) for row in rows[:limit]]
+    return page, rows[limit - 1].sid if len(rows) > limit else None
+
+
 async def with_payloads(store: Store, tenant: str, value: _S) -> _S:
     """The block or row with what it refers to in place."""
     payloads: dict[BlobRef, bytes] = {}

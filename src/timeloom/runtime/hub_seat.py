@@ -310,7 +310,10 @@ class Seat:
             _logger.exception("turn failed", extra={"fields": where})
             self._fail(ChatError(code="internal_error", message=INTERNAL))
         else:
-            _logger.info("turn paused", extra={"fields": {**where, "reason": pause}})
+            if pause == "waiting":
+                _logger.info("turn waits", extra={"fields": where})
+            else:
+                _logger.info("turn ended", extra={"fields": {**where, "reason": pause}})
             self.channel.tell(status_of(self.conversation, turns.session.views))
         self._rest_later()
 

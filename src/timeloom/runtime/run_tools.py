@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, assert_never, cast
 
 import msgspec
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import AnyBlock, Shown, ToolCall, registered_error
 from timeloom.core.codes import CodedError
+from timeloom.core.paths import ToolPath
 from timeloom.core.payload import BlobRef
-from timeloom.ports.tool import Emit, Known, Outcome, Reconciling, Tool, ToolContext, ToolNotice, ToolSpec
+from timeloom.ports.tool import Artifact, Emit, Known, Outcome, Reconciling, Tool, ToolContext, ToolNotice, ToolSpec
 from timeloom.runtime.result_blocks import CallPlace, Show, result_blocks
 from timeloom.tools.binding import bind
 from timeloom.tools.failures import failure
@@ -24,7 +26,15 @@ keeps the turn waiting for a tool that will not stop."""
 MAX_LOADED_BYTES: Final = 1024 * 1024
 """Largest stored text that is read to decide how it is shown; of a larger one the prompt has a stub."""
 
+KEPT_CHARS: Final = 8_000
+"""How much of what a tool said on a channel is kept for the receipt of a call that is stopped, from its end. Smaller
+loses what was done; larger is paid for with every call that says something."""
+
+MAX_KEPT_CHANNELS: Final = 8
+"""Channels of which something is kept. A program has two."""
+
 _CANCELS: Final = 2
+_CHANNEL_CHARS: Final = 40
 
 _logger = logging.getLogger(__name__)
 
@@ -62,7 +72,7 @@ async def run_call(
     inner = replace(context, tool_call_id=call.tool_call_id, emit=emit)
     notices: list[ToolNotice] = []
     try:
-        outcome = await _supervised(tool.spec, _called(tool, call, inner, notices), inner, settings)
+        outcome = await _supervised(tool.spec, _called(tool, call, inner, notices), inner, settings, emit.said)
     finally:
         emit.close()
     return await _closing(tool, replace(outcome, notices=(*notices, *outcome.notices)), inner, settings)
@@ -118,10 +128,27 @@ class _Emitting:
 
     def __init__(self, emit: Emit) -> None:
         self._emit: Emit | None = emit
+        self._tails: dict[str, str] = {}
+        self._chars = Counter[str]()
 
     def __call__(self, channel: str, text: str, /) -> None:
         if self._emit is not None:
+            self._keep(channel, text)
             self._emit(channel, text)
+
+    def _keep(self, channel: str, text: str) -> None:
+        if channel in self._tails or len(self._tails) < MAX_KEPT_CHANNELS:
+            self._tails[channel] = (self._tails.get(channel, "") + text[-KEPT_CHARS:])[-KEPT_CHARS:]
+            self._chars[channel] += len(text)
+
+    def said(self) -> str:
+        """What was said until now, channel by channel, of each the end; it is not stored elsewhere."""
+        return "".join(self._told(channel, tail) for channel, tail in self._tails.items() if tail.strip())
+
+    def _told(self, channel: str, tail: str) -> str:
+        chars = self._chars[channel]
+        part = f" (the last {len(tail)} of {chars} characters)" if len(tail) < chars else ""
+        return f"{channel[:_CHANNEL_CHARS]}{part}:\n{tail.rstrip()}\n"
 
     def close(self) -> None:
         self._emit = None
@@ -144,9 +171,13 @@ async def _params(call: ToolCall, context: ToolContext) -> str:
 
 
 async def _supervised(
-    spec: ToolSpec, work: Coroutine[Any, Any, Outcome], context: ToolContext, settings: RunSettings
+    spec: ToolSpec,
+    work: Coroutine[Any, Any, Outcome],
+    context: ToolContext,
+    settings: RunSettings,
+    said_until: Callable[[], str] = str,
 ) -> Outcome:
-    """What the work comes to: its own outcome, or that it was late or interrupted."""
+    """What the work comes to: its own outcome, or that it was late or interrupted and what it had said until then."""
     if settings.interrupt and settings.interrupt.is_set():
         work.close()
         return Outcome(error=registered_error("tool_interrupted", f"{spec.tool_id} was stopped before it began"))
@@ -170,7 +201,13 @@ async def _supervised(
         said += "; what it had done until then stays done"
     if not await _stopped(running, settings.grace_s):
         said += "; it did not stop when it was cancelled and may be running still"
-    return Outcome(error=registered_error(code, said))
+    artifacts = (_said_at(context, text),) if (text := said_until()) else ()
+    return Outcome(error=registered_error(code, said), artifacts=artifacts)
+
+
+def _said_at(context: ToolContext, text: str) -> Artifact:
+    path = ToolPath(context.turn_id, context.tool_call_id, "result")
+    return Artifact(path=str(path), mime="text/plain", text=text, content_only=True)
 
 
 async def _ending(running: _Running, deadline_s: float, interrupt: asyncio.Event | None) -> _Ending:

@@ -72,11 +72,18 @@ class Key(Caller, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sha256: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
+class TokenError(CodedError):
+    """A token was sent, and lets nobody in; the words are for whoever sent it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("unauthorized", why)
+
+
 class Register(Protocol):
     """Knows whose tokens are whose."""
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose it is; None where it is not known here."""
+        """Whose it is; None where it is not known here. Raises TokenError where it can say what is wrong with it."""
         ...
 
 
@@ -104,18 +111,30 @@ class Doorkeeper:
         """Who sends the request; raises where no token of it is known."""
         if not bearer(connection) and connection.cookies.get(cookie_of(connection)) and _is_foreign(connection):
             raise CodedError("forbidden", "a page of another origin sent this request")
-        if known := await self.whose(token_of(connection)):
-            return known
-        raise CodedError("unauthorized", "send the token as `Authorization: Bearer <token>`")
+        token = token_of(connection)
+        if not token:
+            raise CodedError("unauthorized", "send the token as `Authorization: Bearer <token>`")
+        return await self.need(token)
 
     async def whose(self, token: str) -> Caller | None:
         """Whose token it is; None where it is not known here."""
-        if not token or len(token) > MOST_TOKEN_CHARS:
+        try:
+            return await self.need(token)
+        except TokenError:
             return None
+
+    async def need(self, token: str) -> Caller:
+        """Whose token it is; raises where it is not known here, and says as much of why as a register does."""
+        if len(token) > MOST_TOKEN_CHARS:
+            raise TokenError(f"a token has at most {MOST_TOKEN_CHARS} characters")
+        refused = TokenError("the token is not known here, or not any more")
         for register in self._registers:
-            if known := await register.whose(token):
-                return known
-        return None
+            try:
+                if known := await register.whose(token):
+                    return known
+            except TokenError as error:
+                refused = error
+        raise refused
 
 
 def bearer(connection: HTTPConnection) -> str:

@@ -96,7 +96,7 @@ def _own_id(call: Call, thread: str) -> ConversationId:
 
 def _divided(messages: tuple[Message, ...]) -> tuple[tuple[Line, ...], str]:
     """What was said before, and the message now."""
-    if not messages or messages[-1].role != "user" or not (message := _text(messages[-1])):
+    if not messages or messages[-1].role != "user" or not (message := _text(messages[-1])).strip():
         raise CodedError("request_malformed", "the last message is one of the user, with a text")
     spoken = [one for one in messages[:-1] if one.role not in ("activity", "reasoning")]
     return tuple(Line(one.role, _text(one)) for one in spoken), message

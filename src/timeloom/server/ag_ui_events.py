@@ -79,7 +79,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """How a run ended."""
 
     type: Literal["success", "interrupt", "cancelled"]
-    interrupts: tuple[Interrupt, ...] = ()
+    interrupts: tuple[Interrupt, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Of `interrupt`, what waits; the others have none."""
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

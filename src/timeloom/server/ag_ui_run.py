@@ -7,6 +7,7 @@ import msgspec
 
 from timeloom.core.blocks import Completion, Notes, ResultContent, ResultStatus, Thinking, ToolCall
 from timeloom.core.blocks.turn import EndReason
+from timeloom.core.stream.live import INTERNAL
 from timeloom.runtime.hub_events import (
     ChatApproval,
     ChatBlock,
@@ -29,6 +30,9 @@ TEXTS: Final = frozenset({"answer", "timeline_text"})
 
 CANCELLED: Final = frozenset[EndReason]({"stopped", "cancelled"})
 
+KEPT: Final = "(an internal file)"
+"""What is told in place of a file that is kept from the user."""
+
 _WANTED: Final = frozenset(
     kind.type_name for kind in (Completion, Notes, ResultContent, ResultStatus, Thinking, ToolCall)
 )
@@ -36,6 +40,10 @@ _WANTED: Final = frozenset(
 
 class _Kind(msgspec.Struct, frozen=True):
     type: str
+
+
+class _Params(msgspec.Struct, frozen=True):
+    channel: object = None
 
 
 class Run:
@@ -137,12 +145,12 @@ class Run:
             case ToolCall(tool_call_id=call_id, tool_id=tool_id, params=params):
                 yield from self._closed()
                 yield ag.ToolStart(tool_call_id=call_id, tool_call_name=tool_id)
-                yield ag.ToolArgs(tool_call_id=call_id, delta=params if isinstance(params, str) else "{}")
+                yield ag.ToolArgs(tool_call_id=call_id, delta=_args(params) if isinstance(params, str) else "{}")
                 yield ag.ToolEnd(tool_call_id=call_id)
             case ResultStatus(tool_call_id=call_id, text=str(text)):
                 yield self._result(call_id, stored.seq, text)
-            case ResultContent(tool_call_id=call_id, text=str(text)):
-                yield self._result(call_id, stored.seq, text)
+            case ResultContent(tool_call_id=call_id, text=str(text)) as content:
+                yield self._result(call_id, stored.seq, KEPT if _is_kept(content) else text)
             case _:
                 pass
 
@@ -196,3 +204,16 @@ class Run:
             cache_write_input_tokens=used.cache_write_tokens,
         )
         return ag.RunFinished(thread_id=self._thread, run_id=self._run, outcome=outcome, usage=(usage,))
+
+
+def _args(params: str) -> str:
+    """The parameters, without the text of a file that is kept from the user."""
+    if msgspec.json.decode(params, type=_Params).channel != INTERNAL:
+        return params
+    told = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({name: value for name, value in told.items() if name != "content"}).decode()
+
+
+def _is_kept(content: ResultContent) -> bool:
+    is_file, digest = content.artifact_path.startswith("fi:"), content.digest
+    return is_file and digest is not None and digest.visibility == INTERNAL

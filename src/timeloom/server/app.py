@@ -20,10 +20,12 @@ from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub_seat import Accepted
-from timeloom.server.access import address_of, cookie_of
+from timeloom.server.access import TokenError, address_of, cookie_of
 from timeloom.server.browsers import guarded
 from timeloom.server.door import handshake, let_in
 from timeloom.server.downloads import Download
+from timeloom.server.openai_api import ADDRESS as OPENAI_ADDRESS
+from timeloom.server.openai_api import refused
 from timeloom.server.openapi import document
 from timeloom.server.page import page_routes
 from timeloom.server.place import Call, Place
@@ -35,6 +37,7 @@ from timeloom.server.sse import MEDIA_TYPE as EVENTS_TYPE
 from timeloom.server.sse import EventStream
 from timeloom.server.table import OPERATIONS, SOCKETS, Operation, Socket
 from timeloom.server.uploads import is_form, read_form
+from timeloom.server.wording import what_is_wrong
 
 TOKEN: Final = "token"
 
@@ -96,6 +99,10 @@ def _endpoint(place: Place, operation: Operation) -> Endpoint:
         if operation.body and not getattr(request.state, "is_read", False) and not await _drained(request):
             # Whoever still sends what nobody reads is not listened to any longer.
             response.headers["connection"] = "close"
+        if response.status_code >= 400 and getattr(request.state, "accepted", None):
+            # What was said is on the timeline: a client that tries again by itself would say it twice.
+            response.headers["x-should-retry"] = "false"
+            del response.headers["retry-after"]
         if operation.refusal and response.media_type == PROBLEM_TYPE:
             response = operation.refusal(response)
         await Call(place=place, request=request).record_end(response.status_code)
@@ -209,7 +216,7 @@ def _decoded(kind: type[object], body: bytes, request: Request) -> object:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CodedError("request_malformed", f"the body is not as expected: {error}") from error
+        raise CodedError("request_malformed", f"the body is not as expected: {what_is_wrong(error, kind)}") from error
 
 
 def _query(kind: type[object], request: Request) -> object:
@@ -220,7 +227,7 @@ def _query(kind: type[object], request: Request) -> object:
     try:
         return msgspec.convert(said, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise CodedError("request_malformed", f"the query is not as expected: {error}") from error
+        raise CodedError("request_malformed", f"the query is not as expected: {what_is_wrong(error, kind)}") from error
 
 
 @cache
@@ -238,9 +245,13 @@ def _is_counted(kind: msgspec.inspect.Type) -> bool:
 
 async def _with_cookie(place: Place, request: Request, token: str) -> Response:
     """Takes the token out of the address, where it would be seen and kept, and gives it to the browser."""
-    if request.method != "GET" or not await place.doorkeeper.whose(token):
+    try:
+        if request.method != "GET":
+            raise TokenError("a token in the address is for GET; send it as `Authorization: Bearer <token>`")
+        await place.doorkeeper.need(token)
+    except TokenError:
         place.gate.failed(address_of(request))
-        raise CodedError("unauthorized", "the token in the address is not known here")
+        raise
     rest = [(key, value) for key, value in request.query_params.multi_items() if key != TOKEN]
     response = RedirectResponse(f"{request.url.path}{f'?{urlencode(rest)}' if rest else ''}", 303)
     secure = request.url.scheme == "https"
@@ -259,9 +270,13 @@ async def _without_body(response: Response) -> Response:
 
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    response = problem("route_unknown", error.detail, request.url.path, error.status_code)
-    if error.status_code == 405:
-        response.headers["allow"] = ", ".join(sorted(_methods_at(request)))
+    allowed = ", ".join(sorted(_methods_at(request))) if error.status_code == 405 else ""
+    words = f"this address takes {allowed}" if allowed else "nothing is here; GET /openapi.json says where something is"
+    response = problem("route_unknown", words, request.url.path, error.status_code)
+    if request.url.path.startswith(OPENAI_ADDRESS):
+        response = refused(response)
+    if allowed:
+        response.headers["allow"] = allowed
     return response
 
 

@@ -3,14 +3,19 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
-from timeloom.core.ids import ConversationId
+from timeloom.core.ids import CallId, ConversationId
+from timeloom.ports.store import Store
 from timeloom.runtime.hub import Streaming
-from timeloom.runtime.hub_events import ChatBlock, ChatError, ConvStatus, Event, Heartbeat
+from timeloom.runtime.hub_events import ChatApproval, ChatBlock, ChatError, ConvStatus, Event, Heartbeat, following
 from timeloom.runtime.hub_seat import Accepted
 from timeloom.runtime.hub_stream import Stream
 from timeloom.server.place import Place
 from timeloom.server.sse import is_last
+
+PAGE: Final = 200
+"""How many blocks are read at once to find a question, which is nearly always one of the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ async def ask(place: Place, conversation: ConversationId, send: Callable[[], Awa
         stack.push_async_callback(events.aclose)
         await _until_live(events)
         accepted = await send()
-        return Asked(accepted, _handed_over(stack.pop_all(), stream, _answer(events, accepted)))
+        return Asked(accepted, _handed_over(stack.pop_all(), stream, _answer(place.store, events, accepted)))
 
 
 @asynccontextmanager
@@ -49,12 +54,35 @@ async def _until_live(events: AsyncGenerator[Event]) -> None:
             return
 
 
-async def _answer(events: AsyncGenerator[Event], accepted: Accepted) -> AsyncGenerator[Event]:
-    """What is told after the block of what was sent; what a turn that ran before said is not for whoever sent this."""
+async def _answer(store: Store, events: AsyncGenerator[Event], accepted: Accepted) -> AsyncGenerator[Event]:
+    """What is told after the block of what was sent; what a turn that ran before said is not for whoever sent this.
+
+    But what it asked is, where it still waits for that.
+    """
     is_ours = False
+    told: set[CallId] = set()
     async for event in events:
         is_ours = is_ours or (isinstance(event, ChatBlock) and event.seq >= accepted.seq)
+        if is_ours and isinstance(event, ChatApproval):
+            told.add(event.tool_call_id)
+        if is_ours and isinstance(event, ConvStatus) and is_last(event, accepted.turn_id):
+            for question in await _questions(store, event, told):
+                yield question
         if is_ours or isinstance(event, ChatError | Heartbeat):
             yield event
         if is_last(event, accepted.turn_id) and (is_ours or isinstance(event, ChatError)):
             return
+
+
+async def _questions(store: Store, status: ConvStatus, told: set[CallId]) -> list[ChatApproval]:
+    """What a person was asked before, and has to decide."""
+    wanted, found, end = set(status.approvals) - told, list[ChatApproval](), status.tail
+    while wanted and end:
+        start = max(0, end - PAGE)
+        for entry in reversed(await store.load(status.conversation_id, after=start, limit=end - start)):
+            for event in following(entry):
+                if isinstance(event, ChatApproval) and event.tool_call_id in wanted:
+                    wanted.remove(event.tool_call_id)
+                    found.append(event)
+        end = start
+    return found[::-1]

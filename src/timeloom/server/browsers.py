@@ -21,8 +21,20 @@ HEADERS: Final = (
 )
 """What every response says to browsers, unless it says otherwise itself."""
 
-ASKED_HEADERS: Final = ("authorization", "content-type", "last-event-id", "x-timeloom-project", "x-timeloom-tenant")
-"""What a page of another origin may send along; its cookies it may not."""
+ASKED_METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
+
+EXPOSED_HEADERS: Final = (
+    "accept-ranges",
+    "allow",
+    "content-disposition",
+    "content-length",
+    "content-range",
+    "etag",
+    "retry-after",
+    "www-authenticate",
+    "x-should-retry",
+)
+"""What a page of another origin may read of a response, beside what browsers always let it."""
 
 PREFLIGHT_S: Final = 600
 
@@ -59,8 +71,9 @@ def _with_origins(app: ASGIApp, rules: Rules) -> ASGIApp:
     return CORSMiddleware(
         app,
         allow_origins=rules.allow_origins,
-        allow_methods=("GET", "POST", "DELETE"),
-        allow_headers=ASKED_HEADERS,
-        expose_headers=("retry-after",),
+        allow_methods=ASKED_METHODS,
+        # Any, for the clients of others have their own; cookies are not among them.
+        allow_headers=("*",),
+        expose_headers=EXPOSED_HEADERS,
         max_age=PREFLIGHT_S,
     )

@@ -19,10 +19,19 @@ from timeloom.server.times import need_past
 MAX_SEQ: Final = 2**53
 
 
-class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message; without a conversation it begins one."""
+class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody says."""
 
     message: Annotated[str, Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if not self.message.strip():
+            raise ValueError("a message says something")
+
+
+class MessageBody(SaidBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message; without a conversation it begins one."""
+
     conversation_id: str | None = None
 
 
@@ -76,12 +85,14 @@ async def get_stream(call: Call, query: StreamQuery) -> EventStream:
 
 async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
     """Send an event to the turn that runs; what it does not take any more opens the next."""
-    if body.kind == "followup" and not body.text:
+    if body.kind == "followup" and not body.text.strip():
         raise CodedError("request_malformed", "a follow-up has a text")
     if files and (body.kind == CANCEL or (body.kind == "steer" and not body.text)):
         raise CodedError("request_malformed", "what ends a turn has no attachments")
     if body.started_ts:
         need_past("started_ts", body.started_ts, call.place.clock)
+    if body.text and body.mime == "application/json":
+        _need_json(body.text)
     sent = Sent(
         kind=body.kind,
         text=body.text,
@@ -106,6 +117,13 @@ async def decide(call: Call, named: str, body: DecisionBody) -> Accepted:
     except IdError as error:
         raise CodedError("approval_unknown", str(error)) from error
     return await call.place.hub.decide(call.conversation.id, name, body.approved, call.caller.user, body.text)
+
+
+def _need_json(text: str) -> None:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CodedError("request_malformed", f"the text is not the JSON that mime says it is: {error}") from error
 
 
 def _last_event_id(request: Request) -> int:

@@ -10,15 +10,18 @@ from starlette.responses import Response, StreamingResponse
 from timeloom.core.blocks import Titled
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
+from timeloom.core.paths import has_unseen
 from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery
 from timeloom.runtime.elsewhere import forget_elsewhere, typed_in
 from timeloom.runtime.erase import Asked, ErasurePlan, ErasureReport, delete, erase
-from timeloom.runtime.export import export_sources, export_timeline
+from timeloom.runtime.export import export_timeline, sources_page
 from timeloom.runtime.export_restored import export_restored
 from timeloom.runtime.fork import Forked, fork, fork_at
 from timeloom.runtime.hub_events import ConvStatus, whole_block
 from timeloom.server.access import EVERY
+from timeloom.server.cursors import page_after, page_cursor
 from timeloom.server.place import Call
+from timeloom.wire.timeline_json import SOURCES_TYPE
 
 MAX_PAGE: Final = 1000
 TITLE_CHARS: Final = 300
@@ -54,6 +57,22 @@ class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
     tail: int
     blocks: tuple[msgspec.Raw, ...]
     next: int | None = None
+
+
+class SourcesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the pool."""
+
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class SourcesPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows in the order of their ids; `cursor` asks for what follows and is empty at the end."""
+
+    type: Literal["conv:sources_pool"] = SOURCES_TYPE
+    conversation_id: ConversationId
+    rows: tuple[msgspec.Raw, ...]
+    cursor: str = ""
 
 
 class TitleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,9 +142,11 @@ async def get_timeline(call: Call, query: TimelineQuery) -> TimelinePage | Strea
     )
 
 
-async def get_sources(call: Call) -> StreamingResponse:
-    """The sources of the conversation in full, as `conv:sources_pool`."""
-    return StreamingResponse(export_sources(call.place.store, call.conversation.id), media_type=JSON)
+async def get_sources(call: Call, query: SourcesQuery) -> SourcesPage:
+    """The sources of the conversation in full, as `conv:sources_pool`, page by page."""
+    name = call.conversation.id
+    rows, after = await sources_page(call.place.store, name, page_after(query.cursor), query.limit)
+    return SourcesPage(conversation_id=name, rows=tuple(map(msgspec.Raw, rows)), cursor=page_cursor(after))
 
 
 async def get_status(call: Call) -> ConvStatus:
@@ -138,6 +159,8 @@ async def post_title(call: Call, body: TitleBody) -> Named:
     title = " ".join(body.title.split())
     if not title:
         raise CodedError("request_malformed", "a title says something")
+    if has_unseen(title):
+        raise CodedError("request_malformed", "a title holds a control or invisible character; leave it out")
     name = call.conversation.id
     (entry,) = await call.place.hub.append(name, [Titled(text=title, author=call.caller.user)])
     return Named(conversation_id=name, title=title, seq=entry.seq)

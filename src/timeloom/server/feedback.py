@@ -1,5 +1,6 @@
 """Routes of feedback: what people and machines think of turns, and how satisfied they are with conversations."""
 
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import msgspec
@@ -9,7 +10,7 @@ from timeloom.core.blocks import Feedback
 from timeloom.core.blocks.user import Origin, Reaction
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.core.view.feedback import FeedbackCounts, Given, count
+from timeloom.core.view.feedback import FeedbackCounts, Given, count, says_nothing
 from timeloom.ports.feedback import FeedbackQuery, JudgedConversation
 from timeloom.ports.reader import ConversationInfo
 from timeloom.runtime.load_views import load_views
@@ -17,7 +18,7 @@ from timeloom.runtime.turn_cards import TurnCard, need_turn, turn_cards, turns_a
 from timeloom.server.conversations import whose
 from timeloom.server.cursors import page_after, page_cursor
 from timeloom.server.place import Call
-from timeloom.server.times import need_past, need_time
+from timeloom.server.times import need_past, need_period
 
 MAX_TEXT_CHARS: Final = 4_000
 """Longest word on a turn; it stands in the entry itself."""
@@ -113,8 +114,6 @@ async def post_feedback(call: Call, body: FeedbackBody) -> FeedbackTaken:
         raise CodedError("forbidden", "only an admin passes on what a machine thinks")
     if body.origin == "user" and body.confidence is not None:
         raise CodedError("request_malformed", "confidence is a machine's; leave it out")
-    store, name = call.place.store, call.conversation.id
-    turn = need_turn(await load_views(store, name), call.request.path_params["turn_id"])
     block = Feedback(
         origin=body.origin,
         reaction=body.reaction,
@@ -123,6 +122,13 @@ async def post_feedback(call: Call, body: FeedbackBody) -> FeedbackTaken:
         given_ts=body.ts,
         author=call.caller.user,
     )
+    if body.origin == "machine" and says_nothing(block):
+        raise CodedError("request_malformed", "a machine says something: give a reaction, a text or a confidence")
+    store, name = call.place.store, call.conversation.id
+    views = await load_views(store, name)
+    turn = need_turn(views, call.request.path_params["turn_id"])
+    if body.origin == "user":
+        _check_standing(call, views.feedback.turns.get(turn, ()))
     (entry,) = await call.place.hub.append(name, [block], turn)
     return FeedbackTaken(conversation_id=name, turn_id=turn, seq=entry.seq, reaction=body.reaction)
 
@@ -148,8 +154,7 @@ async def post_turns_with_feedbacks(call: Call, body: TurnsBody) -> TurnsWithFee
 
 async def post_conversations_in_period(call: Call, body: PeriodBody) -> ConversationsInPeriod:
     """The conversations that got feedback in some time, and how satisfied people were."""
-    for name, time in (("start", body.start), ("end", body.end)):
-        need_time(name, time)
+    need_period(body.start, body.end)
     page = await call.place.store.judged(
         FeedbackQuery(
             tenant=call.tenant,
@@ -170,6 +175,18 @@ async def post_conversations_in_period(call: Call, body: PeriodBody) -> Conversa
         conversations=tuple(map(_in_period, page.conversations)),
         cursor=page.cursor,
     )
+
+
+def _check_standing(call: Call, given: Iterable[Given]) -> None:
+    """Refuses to let an admin replace or take back what somebody else thinks."""
+    caller = call.caller.user
+    others = (one for one in given if one.origin == "user" and one.author != caller)
+    if caller != call.conversation.user and any(others):
+        raise CodedError(
+            "forbidden",
+            "somebody has reacted to this turn, and only whose conversation it is may change that; "
+            'an admin can add what a machine thinks, with "origin": "machine"',
+        )
 
 
 def _is_asked_for(given: Given, body: TurnsBody) -> bool:

@@ -9,7 +9,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 HEAD_BYTES: Final = 64 * 1024
-"""More than any browser sends; what came in one piece with it may be beyond."""
+"""Longest address and headers together, and trailers with them; more than any browser sends."""
+
+LINGER_S: Final = 0.5
+"""How long what still comes is read and dropped: who sends to a closed connection may lose the answer."""
+
+_LINE_BYTES: Final = len(": \r\n")
 
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\n"
@@ -30,6 +35,8 @@ class BoundedHeads(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._head_bytes = 0
+        self._parsed_bytes = 0
+        self._is_refused = False
         self._deadline: asyncio.TimerHandle | None = None
 
     @override
@@ -44,6 +51,8 @@ class BoundedHeads(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         super().data_received(data)
         if self._deadline is None:
             return
@@ -57,13 +66,36 @@ class BoundedHeads(HttpToolsProtocol):
         self._expect_head()
 
     @override
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + _LINE_BYTES)
+        super().on_header(name, value)
+
+    @override
     def on_headers_complete(self) -> None:
         self._head_is_here()
         super().on_headers_complete()
 
+    @override
+    def send_400_response(self, msg: str) -> None:
+        if self._parsed_bytes > HEAD_BYTES:
+            self._refuse(_TOO_LARGE)
+        else:
+            super().send_400_response(msg)
+
+    def _count(self, size_bytes: int) -> None:
+        self._parsed_bytes += size_bytes
+        if self._parsed_bytes > HEAD_BYTES:
+            # Nothing that stands in the same piece is looked at any more.
+            raise ValueError("the head is too large")
+
     def _expect_head(self) -> None:
         self._head_is_here()
-        self._head_bytes = 0
+        self._head_bytes = self._parsed_bytes = 0
         self._deadline = self.loop.call_later(self.head_s, self._refuse, _TOO_SLOW)
 
     def _head_is_here(self) -> None:
@@ -73,9 +105,10 @@ class BoundedHeads(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         self._head_is_here()
-        if not self.transport.is_closing():
+        if not self._is_refused and not self.transport.is_closing():
+            self._is_refused = True
             self.transport.write(status + _NO_MORE)
-            self.transport.close()
+            self.loop.call_later(LINGER_S, self.transport.close)
 
 
 def bounded_heads(most_s: float) -> type[BoundedHeads]:

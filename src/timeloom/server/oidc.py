@@ -15,7 +15,7 @@ from jwt import PyJWK
 from msgspec import Meta
 
 from timeloom.core.codes import CodedError
-from timeloom.server.access import EVERY, Caller, Name, Role, User
+from timeloom.server.access import EVERY, Caller, Name, Role, TokenError, User
 from timeloom.server.limits import UPTIME, Buckets
 from timeloom.server.rules import is_loopback
 
@@ -60,21 +60,18 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     admin_role: str = "timeloom-admin"
     approver_role: str = "timeloom-approver"
 
-    def caller(self, said: Mapping[str, object]) -> Caller | None:
-        """Who it is; None where the claims do not say."""
-        try:
-            return Caller(
-                user=msgspec.convert(_found(said, self.user), User),
-                tenant=self._name(said, self.tenant, self.tenant_claim),
-                project=self._name(said, self.project, self.project_claim),
-                role=self._role(_found(said, self.role_claim)),
-            )
-        except msgspec.ValidationError:
-            return None
+    def caller(self, said: Mapping[str, object]) -> Caller:
+        """Who it is; raises where the claims do not say."""
+        return Caller(
+            user=_claimed(said, self.user, User),
+            tenant=self._name(said, self.tenant, self.tenant_claim),
+            project=self._name(said, self.project, self.project_claim),
+            role=self._role(_found(said, self.role_claim)),
+        )
 
     def _name(self, said: Mapping[str, object], fixed: str, claim: str) -> str:
         # That somebody belongs everywhere is for the operator to say, not for a token.
-        return msgspec.convert(fixed, Name) if fixed else msgspec.convert(_found(said, claim), OwnName)
+        return msgspec.convert(fixed, Name) if fixed else _claimed(said, claim, OwnName)
 
     def _role(self, said: object) -> Role:
         roles = cast("list[object]", said) if isinstance(said, list) else [said]
@@ -123,15 +120,18 @@ class Issuer:
         await self._keys.close()
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose token it is; None where it is none of this issuer, or not good any more."""
+        """Whose token it is; None where it is none of any issuer, and raises where it is not good here."""
         try:
             header = jwt.get_unverified_header(token)
         except jwt.InvalidTokenError:
             return None
         key = await self._keys.get(header.get("kid"))
-        return self._checked(token, key) if key else None
+        if not key:
+            issuer = self._expected.issuer
+            raise TokenError(f"the token is signed with no key of {issuer}, or that issuer cannot be reached")
+        return self._checked(token, key)
 
-    def _checked(self, token: str, public: _PublicKey) -> Caller | None:
+    def _checked(self, token: str, public: _PublicKey) -> Caller:
         expected = self._expected
         try:
             said: dict[str, Any] = jwt.decode(
@@ -145,7 +145,7 @@ class Issuer:
             )
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError) as error:
             _logger.info("a token was refused", extra={"fields": {"why": type(error).__name__}})
-            return None
+            raise TokenError(_wrong(error, expected)) from error
         return expected.claims.caller(said)
 
 
@@ -235,6 +235,36 @@ def _public_key(data: dict[str, Any]) -> _PublicKey | None:
         return _PublicKey(data.get("kid"), PyJWK(data), algorithms)
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
+
+
+def _wrong(error: Exception, expected: Expected) -> str:
+    """What is wrong with a token. Its claims are looked at last, so who is told of them has one of the issuer's."""
+    match error:
+        case jwt.ExpiredSignatureError():
+            return "the token has expired; get a new one from its issuer"
+        case jwt.ImmatureSignatureError():
+            return "the token is not good yet"
+        case jwt.InvalidAudienceError():
+            return f"the token is for another audience; its `aud` must have {expected.audience}"
+        case jwt.InvalidIssuerError():
+            return f"the token is of another issuer; its `iss` must be {expected.issuer}"
+        case jwt.MissingRequiredClaimError():
+            return f"the token has no claim `{error.claim}`"
+        case jwt.InvalidAlgorithmError():
+            return "the token is signed in a way that is not taken here; `server.oidc.algorithms` lists those that are"
+        case _:
+            return "the token's signature or form is not good"
+
+
+def _claimed(said: Mapping[str, object], claim: str, kind: Any) -> str:
+    found = _found(said, claim)
+    if found is None:
+        raise TokenError(f"the token has no claim `{claim}`")
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        wanted = "of 1 to 128 characters" if kind is User else "of 1 to 64 letters, digits, '_', '.' or '-'"
+        raise TokenError(f"the token's claim `{claim}` is no name {wanted}") from error
 
 
 def _found(said: Mapping[str, object], claim: str) -> object:

@@ -9,16 +9,20 @@ from starlette.responses import Response
 
 from timeloom.core.blocks import ConversationStarted
 from timeloom.core.blocks.round import Usage
+from timeloom.core.blocks.turn import EndReason
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
-from timeloom.runtime.hub_events import ChatComplete, ChatError, ConvStatus, Event, Heartbeat
+from timeloom.runtime.hub_events import Event, Heartbeat
 from timeloom.runtime.hub_seat import USER, Accepted
 from timeloom.server.answers import Answer
 from timeloom.server.asking import Asked, ask
 from timeloom.server.histories import Line, Spot, with_history
 from timeloom.server.place import Call
 from timeloom.server.problems import Problem
-from timeloom.server.sse import EventStream
+from timeloom.server.sse import EventStream, is_last
+
+ADDRESS: Final = "/v1/"
+"""Below it everything is said as clients of this interface expect it, also that nothing is there."""
 
 MODEL: Final = "timeloom"
 CONVERSATION_HEADER: Final = "x-conversation-id"
@@ -26,6 +30,12 @@ METADATA_KEY: Final = "conversation_id"
 
 FINISH: Final = {"max_iterations": "length", "budget_exhausted": "length", "refused": "content_filter"}
 """How ends of turns are called there; all others are `stop`."""
+
+FAILED: Final = frozenset[EndReason]({"protocol_failure", "provider_error", "runtime_error"})
+"""Ends of turns that are errors; after all others there is an answer, or it is said why there is none."""
+
+KEPT: Final = ("retry-after", "www-authenticate", "x-should-retry")
+"""Headers of a problem that clients of this interface read, too."""
 
 ERROR_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """How errors are called there, by their status; the others are the client's, or from 500 on the server's."""
@@ -129,6 +139,12 @@ async def list_models(_call: Call) -> ModelList:
     return ModelList()
 
 
+async def get_model(call: Call) -> ModelCard:
+    """The model of that name."""
+    _need_model(call.request.path_params["model"])
+    return ModelCard()
+
+
 async def post_completion(call: Call, body: ChatBody) -> ChatCompletion | EventStream:
     """Say the last message to the conversation that the earlier ones are of, and answer with its turn's answer."""
     _need_plain(body)
@@ -148,7 +164,7 @@ async def post_completion(call: Call, body: ChatBody) -> ChatCompletion | EventS
 def refused(problem: Response) -> Response:
     """The problem as clients of this interface expect it."""
     said = msgspec.json.decode(problem.body, type=Problem)
-    headers = {name: value for name, value in problem.headers.items() if name in ("retry-after", "www-authenticate")}
+    headers = {name: value for name, value in problem.headers.items() if name in KEPT}
     error = _Error(message=said.detail, type=_error_type(said.status), code=said.code)
     return Response(msgspec.json.encode({"error": error}), said.status, headers, media_type="application/json")
 
@@ -164,9 +180,13 @@ def _error_type(status: int) -> str:
     return ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
+def _need_model(name: str) -> None:
+    if name != MODEL:
+        raise CodedError("model_unknown", f"the one model here is {MODEL!r}, got {name[:60]!r}")
+
+
 def _need_plain(body: ChatBody) -> None:
-    if body.model != MODEL:
-        raise CodedError("model_unknown", f"the one model here is {MODEL!r}, got {body.model[:60]!r}")
+    _need_model(body.model)
     if body.tools or body.functions:
         raise CodedError("request_malformed", "the agent has tools of its own and takes none from clients")
     if body.n not in (None, 1):
@@ -176,7 +196,7 @@ def _need_plain(body: ChatBody) -> None:
 def _divided(messages: Sequence[ChatMessage]) -> tuple[tuple[Line, ...], str]:
     """What was said before, and the message now."""
     *before, last = messages
-    if last.role != "user" or not (message := _text(last)):
+    if last.role != "user" or not (message := _text(last)).strip():
         raise CodedError("request_malformed", "the last message is one of the user, with a text")
     return tuple(Line(one.role, _text(one)) for one in before), message
 
@@ -240,18 +260,30 @@ class _Telling:
     def hear(self, event: Event) -> str:
         """The text that the event adds; with the last one the answer is one of the conversation's."""
         piece = self.answer.hear(event)
-        if isinstance(event, ChatComplete | ConvStatus) and self.answer.pieces:
-            lines = (*self._lines, Line("assistant", self.answer.text))
+        if self.is_over(event) and not self.failure():
+            piece = piece if self.answer.pieces else self._why()
+            lines = (*self._lines, Line("assistant", self.text))
             self._call.place.histories.keep(_owner(self._call), lines, Spot(self.conversation, self._turn))
         return piece
 
+    def is_over(self, event: Event) -> bool:
+        """Whether the event is the last one."""
+        return is_last(event, self._turn)
+
+    @property
+    def text(self) -> str:
+        """The answer, or why there is none: a client that gets an error asks again by itself."""
+        return self.answer.text if self.answer.pieces else self._why()
+
     def failure(self) -> CodedError | None:
-        """Why there is no answer; None where there is one."""
+        """What went wrong; None where there is an answer or none was to be."""
         if error := self.answer.error:
             return CodedError(error.code, error.message)
-        if not self.answer.pieces:
-            return CodedError("answer_missing", self.answer.words or f"the turn ended as {self.answer.reason}")
-        return None
+        return CodedError("answer_missing", self._why()) if self.answer.reason in FAILED else None
+
+    def _why(self) -> str:
+        reason = self.answer.reason
+        return self.answer.words or f"the turn ended without an answer{f': {reason}' if reason else ''}"
 
     def finish_reason(self) -> str:
         """How the answer ended."""
@@ -262,10 +294,10 @@ class _Telling:
         return _usage(self.answer.usage)
 
     def completion(self) -> ChatCompletion:
-        """All of it; raises where there is no answer."""
+        """All of it; raises where the turn failed."""
         if failure := self.failure():
             raise failure
-        message = AnswerMessage(content=self.answer.text)
+        message = AnswerMessage(content=self.text)
         return ChatCompletion(
             id=self.id,
             created=self.created,
@@ -323,7 +355,7 @@ class _Chunks:
         self._has_begun = True
         if piece:
             said += self._chunk(_Delta(content=piece))
-        if isinstance(event, ChatComplete | ChatError) or (isinstance(event, ConvStatus) and event.state == "waiting"):
+        if self._told.is_over(event):
             said += self._end()
         return said
 

@@ -8,8 +8,10 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from timeloom import __version__
+from timeloom.server.downloads import Download
 from timeloom.server.problems import MEDIA_TYPE as PROBLEM_TYPE
 from timeloom.server.problems import Problem
+from timeloom.server.sse import EventStream
 from timeloom.server.table import Operation
 from timeloom.server.uploads import FORM
 
@@ -41,11 +43,12 @@ def _operation(one: Operation, refs: dict[type | None, Json], components: Json) 
     said: Json = {
         "operationId": one.name,
         "summary": one.summary,
-        "parameters": [*_path_parameters(one), *_query_parameters(one, refs, components)],
+        "parameters": [*_path_parameters(one), *_query_parameters(one, refs, components), *_header_parameters(one)],
         "security": [] if one.who == "anybody" else [{"token": []}],
         "responses": {
             str(one.status): {"description": one.summary, **_contents(one, refs)},
-            "default": {"description": "A problem.", "content": {PROBLEM_TYPE: {"schema": refs[Problem]}}},
+            **(_parts(one, refs) if Download in one.answers else {}),
+            "default": {"description": "A problem.", **_problem(refs)},
         },
     }
     if one.body:
@@ -74,6 +77,33 @@ def _query_parameters(one: Operation, refs: dict[type | None, Json], components:
     name = cast(str, refs[one.query]["$ref"]).rpartition("/")[2]
     schema = cast(dict[str, Json], components[name])
     return [{"name": key, "in": "query", "schema": value} for key, value in schema["properties"].items()]
+
+
+def _header_parameters(one: Operation) -> list[Json]:
+    names: dict[str, str] = {}
+    if one.method == "GET" and EventStream in one.answers:
+        names["Last-Event-ID"] = "The id of the last block that the client has; what follows it is told."
+    if Download in one.answers:
+        names["Range"] = "The bytes that are asked for, such as bytes=0-99."
+        names["If-Range"] = "The tag of the file that the range is of; of another the whole file is sent."
+        names["If-None-Match"] = "Tags of what the client has."
+    return [
+        {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
+        for name, words in names.items()
+    ]
+
+
+def _parts(one: Operation, refs: dict[type | None, Json]) -> Json:
+    range_header: Json = {"Content-Range": {"schema": {"type": "string"}}}
+    return {
+        "206": {"description": "The range that was asked for.", "headers": range_header, **_contents(one, refs)},
+        "304": {"description": "The client has it."},
+        "416": {"description": "The file has no byte of that range.", "headers": range_header, **_problem(refs)},
+    }
+
+
+def _problem(refs: dict[type | None, Json]) -> Json:
+    return {"content": {PROBLEM_TYPE: {"schema": refs[Problem]}}}
 
 
 def _contents(one: Operation, refs: dict[type | None, Json]) -> Json:

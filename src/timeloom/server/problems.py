@@ -1,5 +1,6 @@
 """Problems: errors as `application/problem+json`, each with a code of the registry."""
 
+import re
 from math import ceil
 from types import MappingProxyType
 from typing import Final
@@ -8,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from timeloom.core.codes import CODES, CodedError
+from timeloom.server.access import TokenError
 from timeloom.server.limits import LimitedError
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -56,6 +58,9 @@ STATUSES: Final = MappingProxyType(
 )
 """The status of each error that a request can bring about; all others are the server's own, 500."""
 
+_UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]")
+"""What a description in the header that asks for a token cannot have (RFC 6750, section 3)."""
+
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong."""
@@ -84,7 +89,11 @@ def problem_of(error: CodedError, instance: str) -> Response:
     if STATUSES.get(error.code, 500) == 500:
         return problem(error.code, "the server's log says more", instance)
     retry_after_s = error.retry_after_s if isinstance(error, LimitedError) else RETRY_AFTER_S
-    return problem(error.code, str(error), instance, retry_after_s=retry_after_s)
+    said = problem(error.code, str(error), instance, retry_after_s=retry_after_s)
+    if isinstance(error, TokenError):
+        why = _UNQUOTABLE.sub("'", str(error))
+        said.headers["www-authenticate"] = f'Bearer error="invalid_token", error_description="{why}"'
+    return said
 
 
 def _headers(status: int, retry_after_s: float) -> dict[str, str]:

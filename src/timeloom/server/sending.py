@@ -1,17 +1,17 @@
 """Sending: what a client says over a connection that it keeps, and what it is told of that."""
 
-from typing import Annotated, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from timeloom.core.codes import CodedError
 from timeloom.runtime.hub_events import ChatError
 from timeloom.runtime.hub_seat import Accepted
-from timeloom.server.chat import DecisionBody, EventBody, decide, post_event
+from timeloom.server.chat import DecisionBody, EventBody, SaidBody, decide, post_event
 from timeloom.server.door import let_in_again
 from timeloom.server.place import Call
 from timeloom.server.problems import STATUSES
+from timeloom.server.wording import what_is_wrong
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -27,12 +27,6 @@ class CallDecision(DecisionBody, frozen=True, kw_only=True, forbid_unknown_field
     """A person's decision on a call."""
 
     call_id: str
-
-
-class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody says."""
-
-    message: Annotated[str, Meta(min_length=1)]
 
 
 async def take(call: Call, event: str, data: object) -> Accepted:
@@ -67,7 +61,7 @@ def converted(data: object, kind: type[Body]) -> Body:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise CodedError("request_malformed", f"the data is not as expected: {error}") from error
+        raise CodedError("request_malformed", f"the data is not as expected: {what_is_wrong(error, kind)}") from error
 
 
 def refusal(error: CodedError) -> ChatError:

@@ -23,13 +23,13 @@ from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub import Streaming
 from timeloom.runtime.hub_events import ChatError, Event, Heartbeat
 from timeloom.runtime.hub_seat import Accepted
-from timeloom.server.chat import MAX_SEQ
+from timeloom.server.chat import MAX_SEQ, SaidBody
 from timeloom.server.door import handshake, let_in, let_in_again
 from timeloom.server.limits import LimitedError
 from timeloom.server.place import Call, Place
 from timeloom.server.problems import problem_of
 from timeloom.server.readers import serve_reader
-from timeloom.server.sending import DECISION, EVENT, MESSAGE, SaidBody, converted, refusal, take
+from timeloom.server.sending import DECISION, EVENT, MESSAGE, converted, refusal, take
 
 PATH: Final = "/socket.io"
 OPERATION: Final = "socketio"
@@ -148,6 +148,7 @@ class _Concierge:
             (MESSAGE, self._answering(self._take_message)),
             (EVENT, self._answering(self._taking(EVENT))),
             (DECISION, self._answering(self._taking(DECISION))),
+            ("*", self._refuse_unknown),
         ):
             self._server.on(event, handler)
 
@@ -253,6 +254,11 @@ class _Concierge:
             return msgspec.to_builtins(told)
 
         return answer
+
+    async def _refuse_unknown(self, event: str, *_: object) -> object:
+        every = ", ".join(("join", "leave", MESSAGE, EVENT, DECISION))
+        error = CodedError("request_malformed", f"what is sent is one of {every}, got {event[:60]!r}")
+        return msgspec.to_builtins(Refused(error=refusal(error)))
 
     async def _join(self, sid: str, guest: _Guest, data: object) -> Joined:
         asked = converted(data, Joining)

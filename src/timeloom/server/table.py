@@ -148,6 +148,9 @@ OPERATIONS: Final = (
         refusal=openai_api.refused,
     ),
     Operation(method="GET", path="/v1/models", who="known", run=openai_api.list_models, refusal=openai_api.refused),
+    Operation(
+        method="GET", path="/v1/models/{model}", who="known", run=openai_api.get_model, refusal=openai_api.refused
+    ),
 )
 
 SOCKETS: Final = (Socket(path=f"/chat/{_PROJECT}/{{conversation_id}}/ws", who="reader", run=websocket.hold_socket),)

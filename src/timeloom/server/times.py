@@ -11,9 +11,12 @@ AHEAD: Final = timedelta(days=1)
 """How far a client's clock may be ahead. Less refuses those with a wrong zone; more lets in what nobody can mean."""
 
 
-def need_time(name: str, said: str) -> None:
-    """Raises where it is no time."""
-    _read(name, said)
+def need_period(start: str, end: str) -> None:
+    """Raises where one of them is no time, or where it ends before it starts."""
+    for name, said in (("start", start), ("end", end)):
+        _read(name, said)
+    if _ordered(start) > _ordered(end):
+        raise CodedError("request_malformed", f"end is not before start, got {start[:40]} to {end[:40]}")
 
 
 def need_past(name: str, said: str, clock: Clock) -> None:
@@ -21,6 +24,11 @@ def need_past(name: str, said: str, clock: Clock) -> None:
     now = datetime.fromtimestamp(clock.epoch_us() / 1_000_000, UTC)
     if _read(name, said) > now + AHEAD:
         raise CodedError("request_malformed", f"{name} is when it happened, and {said[:40]} has not come yet")
+
+
+def _ordered(said: str) -> tuple[str, str]:
+    """The time as texts that are compared as times are: the second and its fraction."""
+    return said[:19], said[19:].strip(".Z").rstrip("0")
 
 
 def _read(name: str, said: str) -> datetime:

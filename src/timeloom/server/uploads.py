@@ -14,12 +14,18 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
 from timeloom.core.codes import CodedError
+from timeloom.core.paths.errors import PathError
 from timeloom.core.paths.names import check_name
 from timeloom.runtime.attached import TextFile
+from timeloom.server.wording import what_is_wrong
 from timeloom.tools.charsets import codec_of, exact_text
 from timeloom.tools.mime import UNKNOWN, bare, mime_of
 
 FORM: Final = "multipart/form-data"
+FILES: Final = "files"
+"""What clients call the parts with files; any part with a file name is one."""
+
+NAMELESS: Final = "a file has no name; send its part with a `filename`"
 
 SPOOLED_BYTES: Final = 64 * 1024
 """How much of a file is kept in memory while it arrives. More costs memory per upload, less a file for small texts."""
@@ -151,6 +157,8 @@ class _Form:
         if b"filename" in options:
             part.file_name = _decoded(options[b"filename"], "the name of a file")
             self._open_file(part, part.file_name)
+        elif part.name == FILES:
+            raise _malformed(NAMELESS)
         elif part.name in self.fields:
             raise _malformed(f"the field {part.name[:40]!r} is there twice")
 
@@ -158,7 +166,7 @@ class _Form:
         if not name:
             # What a browser sends where no file was chosen.
             return
-        check_name(name)
+        _check_file_name(name)
         declared = part.headers.get("content-type", b"")
         part.mime = _text_type(name, declared.decode("latin-1"))
         part.charset = parse_options_header(declared)[1].get(b"charset", b"").decode("latin-1")
@@ -177,7 +185,7 @@ class _Form:
                 raise _too_large(f"the files of a request have at most {self._limits.max_bytes} bytes")
             part.file.write(data)
         elif part.file_name is not None:
-            raise _malformed("a file has no name")
+            raise _malformed(NAMELESS)
         else:
             self._field_bytes += len(data)
             if self._field_bytes > self._limits.max_field_bytes:
@@ -230,7 +238,7 @@ def _converted(fields: dict[str, str], kind: type[Body]) -> Body:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _malformed(f"the form is not as expected: {error}") from error
+        raise _malformed(f"the form is not as expected: {what_is_wrong(error, kind)}") from error
 
 
 def _decoded(data: bytes, what: str) -> str:
@@ -246,6 +254,13 @@ def _malformed(message: str) -> CodedError:
 
 def _too_large(message: str) -> CodedError:
     return CodedError("request_too_large", message)
+
+
+def _check_file_name(name: str) -> None:
+    try:
+        check_name(name)
+    except PathError as error:
+        raise PathError(error.code, f"{name[:60]!r} cannot be attached: {error}") from error
 
 
 def _no_text(name: str, why: str) -> CodedError:

@@ -7,6 +7,7 @@ from timeloom.core.blocks import AnyBlock, ConversationStarted, Feedback
 from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry, EntryError, is_timestamp
+from timeloom.core.view.feedback import says_nothing
 from timeloom.stores.batch import Batch
 
 _FRACTION_DIGITS = 9
@@ -46,7 +47,7 @@ def judgements_in(entries: Iterable[Entry]) -> Iterator[Judgement]:
     for entry in entries:
         block = entry.block
         # What a machine said replaces nothing, so without a word it is nothing at all.
-        if isinstance(block, Feedback) and entry.turn_id and not (block.erased and block.origin == "machine"):
+        if isinstance(block, Feedback) and entry.turn_id and not (block.origin == "machine" and says_nothing(block)):
             yield Judgement(entry.seq, entry.turn_id, sortable(entry.ts), _said(block))
 
 

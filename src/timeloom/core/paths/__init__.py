@@ -22,7 +22,7 @@ from timeloom.core.paths.forms import (
     UserPromptPath,
     WorkingSummaryPath,
 )
-from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES
+from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_unseen
 from timeloom.core.paths.parsing import MAX_PATH_CHARS, parse
 from timeloom.core.paths.physical import PhysicalPath, logical, physical
 from timeloom.core.paths.resource import ResourceName, parse_resource
@@ -61,6 +61,7 @@ __all__ = [
     "TurnIndexesPath",
     "UserPromptPath",
     "WorkingSummaryPath",
+    "has_unseen",
     "logical",
     "parse",
     "parse_resource",

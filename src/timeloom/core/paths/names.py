@@ -94,11 +94,14 @@ def _check_form(form: str) -> None:
         raise PathError("path_name_unsafe", f"a name ends with a dot or a space: {shown(form)}")
     if _DEVICE.match(form):
         raise PathError("path_name_unsafe", f"a name is that of a device on some systems: {shown(form)}")
-    if _ASCII_CONTROL.search(form) or (not form.isascii() and _has_unseen(form)):
+    if has_unseen(form):
         raise PathError("path_name_unsafe", f"a name holds a control or invisible character: {shown(form)}")
 
 
-def _has_unseen(form: str) -> bool:
+def has_unseen(form: str) -> bool:
+    """Whether the text holds a control character, one that nobody sees or one that turns a line around."""
+    if form.isascii():
+        return _ASCII_CONTROL.search(form) is not None
     if _ONLY_UNSEEN.fullmatch(form):
         return True
     form = _FLAG.sub(r"\1", form)

@@ -20,6 +20,11 @@ SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool
 FILE_FIELD: Final = "tool_call.params.path"
 """The field of a decision that says which file is written."""
 
+CHANNEL_FIELD: Final = "tool_call.params.channel"
+"""The field of a decision that says where a file is shown; where it says `internal` before the text, that is not."""
+
+INTERNAL: Final = "internal"
+
 
 class LiveDelta(msgspec.Struct, frozen=True, gc=False):
     """Text on its way: provisional until the round's blocks are stored."""
@@ -38,12 +43,12 @@ class LiveReply:
     what passed them by.
     """
 
-    __slots__ = ("_decisions", "_files", "_parser", "_way")
+    __slots__ = ("_decisions", "_known", "_parser", "_way")
 
     def __init__(self) -> None:
         self._parser = ChannelParser()
         self._decisions: dict[int, DecisionStream] = {}
-        self._files: dict[int, str] = {}
+        self._known: dict[tuple[int, str], str] = {}  # what the decisions say of the files they write
         self._way: _Way | None = None
 
     def feed(self, text: str) -> list[LiveDelta]:
@@ -72,7 +77,7 @@ class LiveReply:
         if delta.channel == DECISION:
             stream = self._decisions.get(delta.index)
             if stream is None:
-                stream = self._decisions[delta.index] = DecisionStream((*SHOWN_FIELDS, FILE_FIELD))
+                stream = self._decisions[delta.index] = DecisionStream((*SHOWN_FIELDS, FILE_FIELD, CHANNEL_FIELD))
             for event in stream.feed(delta.text):
                 if isinstance(event, FieldDelta):
                     self._show_field(delta.index, event, shown)
@@ -80,17 +85,22 @@ class LiveReply:
             shown.append(LiveDelta(delta.channel, delta.index, delta.text))
 
     def _show_field(self, index: int, field: FieldDelta, shown: list[LiveDelta]) -> None:
-        if field.path == FILE_FIELD:
-            known = self._files.get(index, "")
+        if field.path not in SHOWN_FIELDS:
+            known = self._known.get((index, field.path), "")
             # A longer one is no path, and would be copied at each of its pieces.
             if len(known) <= MAX_PATH_CHARS:
-                self._files[index] = known + field.text
-        else:
-            channel = SHOWN_FIELDS[field.path]
+                self._known[index, field.path] = known + field.text
+        elif channel := self._channel(field.path, index):
             shown.append(LiveDelta(channel, index, field.text, self._file(channel, index)))
 
+    def _channel(self, field: str, index: int) -> str:
+        """Where the text of the field is shown; empty where it is not."""
+        channel = SHOWN_FIELDS.get(field, "")
+        is_kept = channel == "canvas" and self._known.get((index, CHANNEL_FIELD)) == INTERNAL
+        return "" if is_kept else channel
+
     def _file(self, channel: str, index: int) -> str:
-        return self._files.get(index, "") if channel == "canvas" else ""
+        return self._known.get((index, FILE_FIELD), "") if channel == "canvas" else ""
 
     def _short_way(self) -> "_Way | None":
         """The way of text that only goes on, None where all text must go through the parsers."""
@@ -102,9 +112,9 @@ class LiveReply:
             return _Way(name if name in SHOWN_CHANNELS else "", index)
         decision = self._decisions.get(index)
         field = decision.current if decision is not None else None
-        if decision is None or field is None or field == FILE_FIELD:
+        if decision is None or field is None or field in (FILE_FIELD, CHANNEL_FIELD):
             return None
-        channel = SHOWN_FIELDS.get(field, "")
+        channel = self._channel(field, index)
         return _Way(channel, index, self._file(channel, index), decision, decision.room)
 
     def _settle(self, way: "_Way") -> None:

@@ -24,7 +24,7 @@ class Given(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing any more, because what it said was erased."""
+        """Whether it says nothing: what it said was erased, or it never did."""
         return self.reaction is None and self.confidence is None and not self.hint
 
 
@@ -75,6 +75,11 @@ def count(given: Iterable[Given]) -> FeedbackCounts:
     """The counts of this feedback."""
     said = (one for one in given if not one.is_empty)
     return FeedbackCounts.of((one.reaction or "") if one.origin == "user" else one.origin for one in said)
+
+
+def says_nothing(block: Feedback) -> bool:
+    """Whether the feedback has no word, reaction or confidence."""
+    return _given(0, block).is_empty
 
 
 def _given(seq: int, block: Feedback) -> Given:

@@ -83,6 +83,19 @@ def fill(connection: Database) -> None:
         note(connection, number, [one for one in judgements_in(said) if one.seq > copied])
 
 
+def forget_silent(connection: Database) -> None:
+    """Removes what older versions counted though a machine had said nothing."""
+    sql = "SELECT n, seq FROM feedback WHERE said = 'machine'"
+    for number, seq in typed(connection.execute(sql).fetchall(), tuple[int, int]):
+        place = number << 32 | seq
+        try:
+            said = entries_of_type(connection, Feedback.type_name, place - 1, place)
+        except DAMAGE:
+            continue
+        if said and not list(judgements_in(said)):
+            forget_one(connection, number, seq)
+
+
 def _matching(query: FeedbackQuery) -> tuple[str, list[str]]:
     conditions, values = ["tenant = ?"], [storable(query.tenant)]
     for column, wanted in (("project", query.project), ("user", query.user)):

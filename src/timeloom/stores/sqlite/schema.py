@@ -143,6 +143,7 @@ MIGRATIONS: Final = (
         """,
         feedback.fill,
     ),
+    Migration("silent feedback", "", feedback.forget_silent),
 )
 """In order, for ever: a migration that was released is never changed, only followed."""
 

@@ -24,6 +24,10 @@ def _machine(at: int = 0, turn: str = "turn_1") -> Draft:
     return Draft(TurnId(turn), draft(block, at).ts, block)
 
 
+def _silent() -> Draft:
+    return Draft(TurnId("turn_1"), draft(Feedback(origin="machine")).ts, Feedback(origin="machine", text="  "))
+
+
 def _names(page: FeedbackPage) -> list[str]:
     return [one.info.id for one in page.conversations]
 
@@ -41,7 +45,7 @@ async def feedback_that_was_erased_is_not_counted(open_store: Open) -> None:
 
 
 async def of_a_turn_the_newest_word_of_a_person_is_counted(open_store: Open) -> None:
-    """A person's word takes the place of the one before, null takes it back, and machines add to what is there."""
+    """A person's word takes the place of the one before, null takes it back, and machines add what they say."""
     query = FeedbackQuery(tenant="tenant")
     async with opened(open_store) as store:
         assert await store.judged(query) == FeedbackPage(conversations=(), total=FeedbackCounts())
@@ -53,7 +57,7 @@ async def of_a_turn_the_newest_word_of_a_person_is_counted(open_store: Open) -> 
         assert (only.info, only.counts) == (await store.info(CONVERSATION), page.total)
         await store.append(CONVERSATION, 8, [_said(None), _said(None, turn="turn_2", text="a remark")])
         assert (await store.judged(query)).total == FeedbackCounts(machine=3)
-        await store.append(_OTHER, 0, [header(), _said("ok"), _said(None)])
+        await store.append(_OTHER, 0, [header(), _said("ok"), _said(None), _silent()])
         assert _names(await store.judged(query)) == [CONVERSATION]
 
 

@@ -16,6 +16,12 @@ _DOC_CHARS: Final = 2_000
 
 class _Schema(msgspec.Struct):
     properties: dict[str, msgspec.Raw] = {}
+    required: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The parameters as a function of Python has them: first those that must be given."""
+        return tuple(sorted(self.properties, key=lambda name: name not in self.required))
 
 
 def stubs_of(specs: Sequence[ToolSpec]) -> tuple[ToolStub, ...]:
@@ -25,7 +31,7 @@ def stubs_of(specs: Sequence[ToolSpec]) -> tuple[ToolStub, ...]:
         module, _, function = spec.tool_id.rpartition(".")
         place = _name(module) or "tools", _name(function)
         doc = "\n\n".join(filter(None, (spec.purpose, spec.description)))[:_DOC_CHARS]
-        params = tuple(msgspec.json.decode(spec.params_schema, type=_Schema).properties)
+        params = msgspec.json.decode(spec.params_schema, type=_Schema).order
         stub = ToolStub(tool_id=spec.tool_id, module=place[0], function=place[1], params=params, doc=doc)
         found.setdefault(place, stub)
     return tuple(found.values())

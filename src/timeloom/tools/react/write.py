@@ -34,8 +34,10 @@ SMALL_TEXT_BYTES: Final = 16
 async def write(
     context: ToolContext,
     path: Annotated[str, WritePath],
-    content: str,
+    *,
+    # Models write in the order of the catalogue: what is internal is known as such before its text is shown.
     channel: Channel = "canvas",
+    content: str,
     kind: Kind = "file",
     scratchpad: bool = False,
 ) -> Outcome:
@@ -44,8 +46,8 @@ async def write(
     A path of another turn means the same name in the current one. An empty text is refused.
 
     path: where it is written, such as files/report.md or outputs/table.csv; a bare name lies in files/
-    content: the whole text, without line numbers of a display
     channel: canvas shows it beside the chat, timeline_text in it; internal keeps it from the user
+    content: the whole text, without line numbers of a display
     kind: file for something to keep or download, display for something to look at
     scratchpad: with channel internal, keeps the text as a short note in sight too
     """

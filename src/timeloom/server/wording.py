@@ -1,0 +1,39 @@
+"""Wording: what is wrong with what was sent, for whoever sent it."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import inspect
+
+_ENUM: Final = re.compile(r"Invalid enum value .* - at `\$(\S*)`", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[")
+
+
+def what_is_wrong(error: Exception, kind: type[object]) -> str:
+    """The words of the error, with what there is to choose from where something else was chosen."""
+    found = _ENUM.fullmatch(str(error))
+    if not found or not isinstance(error, msgspec.ValidationError):
+        return str(error)
+    choices = _choices(inspect.type_info(kind), [step.group(1) for step in _STEP.finditer(found.group(1))])
+    return f"{error}; it is one of {', '.join(dict.fromkeys(choices))}" if choices else str(error)
+
+
+def _choices(kind: inspect.Type, steps: Sequence[str | None]) -> list[str]:
+    """What may stand at the place to which these steps lead: the names of fields, or None into a list."""
+    match kind:
+        case inspect.Metadata(type=inner):
+            return _choices(inner, steps)
+        case inspect.UnionType(types=types):
+            return [choice for one in types for choice in _choices(one, steps)]
+        case inspect.LiteralType(values=values) if not steps:
+            return [str(value) for value in values]
+        case inspect.StructType(fields=fields) if steps:
+            return [
+                name for field in fields if field.encode_name == steps[0] for name in _choices(field.type, steps[1:])
+            ]
+        case inspect.VarTupleType(item_type=inner) | inspect.ListType(item_type=inner) if steps:
+            return _choices(inner, steps[1:])
+        case _:
+            return []
