@@ -145,6 +145,7 @@ def test_no_two_landmarks_have_the_same_name(browser: Browser, server: Server) -
 def test_a_narrow_screen_has_everything_and_nothing_sticks_out(browser: Browser, server: Server, folder: Path) -> None:
     visit = Visit(browser, server, width=390)
     page = visit.come_in()
+    page.get_by_label("Files", exact=True).set_input_files(FARES)
     visit.say("Which ferry is cheaper?")
     expect(page.get_by_role("button", name="Fork here")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

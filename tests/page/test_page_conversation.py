@@ -177,7 +177,7 @@ def test_what_is_being_written_is_there_from_its_beginning_wherever_it_is_opened
     other.goto(page.url)
     # None of it is stored: the answer takes a minute and a half.
     expect(other.get_by_role("article", name="Answer on its way")).to_have_text(begun(LONG[:80]))
-    other.get_by_role("button", name="Thinking…").click()
+    other.get_by_role("button", name="Thought").click()
     expect(other.locator(".thinking")).to_contain_text(LONG)
 
     page.reload()
@@ -243,8 +243,8 @@ def test_a_turn_can_be_stopped(visit: Visit) -> None:
 def test_a_model_that_fails_says_what_to_do(visit: Visit) -> None:
     page = visit.come_in()
     visit.say("You will fail.")
-    expect(page.get_by_text("The model could not be reached, or failed.")).to_be_visible()
-    expect(page.get_by_role("note")).to_contain_text("Send the message again")
+    expect(page.get_by_text("The model's service did not understand the request.")).to_be_visible()
+    expect(page.get_by_role("note")).to_contain_text("use another model")
 
 
 def test_a_conversation_that_is_not_there_says_so(visit: Visit) -> None:

@@ -97,9 +97,15 @@ def test_a_file_is_shown_in_its_versions_with_what_changed_and_can_be_kept(visit
 
 
 @pytest.mark.parametrize(
-    ("word", "button", "outcome"), [("danger", "Allow", "Done."), ("refusal", "Refuse", "As you wish.")]
+    ("word", "button", "outcome", "card"),
+    [
+        ("danger", "Allow", "Done.", "Wrote a file"),
+        ("refusal", "Refuse", "As you wish.", "not allowed to write a file"),
+    ],
 )
-def test_a_call_waits_for_a_person(browser: Browser, asking: Server, word: str, button: str, outcome: str) -> None:
+def test_a_call_waits_for_a_person(
+    browser: Browser, asking: Server, word: str, button: str, outcome: str, card: str
+) -> None:
     visit = Visit(browser, asking)
     page = visit.come_in()
     visit.say(f"This is {word}.")
@@ -110,7 +116,7 @@ def test_a_call_waits_for_a_person(browser: Browser, asking: Server, word: str, 
     question.get_by_label("A word to the agent").fill("my word")
     question.get_by_role("button", name=button).click()
     expect(page.get_by_text(outcome)).to_be_visible()
-    page.get_by_role("button", name=re.compile("Wrote a file")).click()
+    page.get_by_role("button", name=re.compile(card)).click()
     expect(page.locator(".call-body")).to_contain_text("my word")
     visit.leave()
 

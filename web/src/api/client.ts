@@ -66,12 +66,29 @@ export async function request<T>(method: string, path: string, body?: unknown): 
 export const get = <T>(path: string) => request<T>("GET", path);
 export const post = <T>(path: string, body: unknown) => request<T>("POST", path, body);
 
-/** Sends a form with files and tells how much of it is on its way; fetch cannot say that. */
-export function upload<T>(path: string, form: FormData, progress: (share: number) => void): Promise<T> {
+/** That an upload was stopped before all of it was on its way: the server took nothing of it. */
+export const STOPPED = "upload_stopped";
+
+/**
+ * Sends a form with files and tells how much of it is on its way; fetch cannot say that. It can be stopped until all of it
+ * is: from then on the server may have taken it.
+ */
+export function upload<T>(path: string, form: FormData, progress: (share: number) => void, stop?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const sending = new XMLHttpRequest();
     sending.open("POST", path);
-    sending.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
+    let share = 0;
+    sending.upload.onprogress = (event) => {
+      if (!event.lengthComputable) return;
+      share = event.loaded / event.total;
+      progress(share);
+    };
+    sending.upload.onload = () => {
+      share = 1;
+      progress(share);
+    };
+    stop?.addEventListener("abort", () => share < 1 && sending.abort());
+    sending.onabort = () => reject(new ProblemError(0, STOPPED, "Nothing was sent yet."));
     sending.onerror = () => reject(new ProblemError(0, "unreachable", "The upload was cut off. The files are still here; send again."));
     sending.onload = () => {
       let said: { code?: string; detail?: string; title?: string } = {};

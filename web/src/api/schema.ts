@@ -250,7 +250,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The sources of the conversation in full, as `conv:sources_pool`. */
+        /** The sources of the conversation in full, as `conv:sources_pool`, page by page. */
         get: operations["get_sources"];
         put?: never;
         post?: never;
@@ -542,6 +542,23 @@ export interface paths {
         };
         /** The names that a completion can be asked of. */
         get: operations["list_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The model of that name. */
+        get: operations["get_model"];
         put?: never;
         post?: never;
         delete?: never;
@@ -897,6 +914,31 @@ export interface components {
             blocks: unknown[];
             /** @default null */
             next: number | null;
+        };
+        /**
+         * SourcesQuery
+         * @description Which part of the pool.
+         */
+        SourcesQuery: {
+            /** @default  */
+            cursor: string;
+            /** @default 50 */
+            limit: number;
+        };
+        /**
+         * SourcesPage
+         * @description Rows in the order of their ids; `cursor` asks for what follows and is empty at the end.
+         */
+        SourcesPage: {
+            /**
+             * @default conv:sources_pool
+             * @enum {unknown}
+             */
+            type: "conv:sources_pool";
+            conversation_id: string;
+            rows: unknown[];
+            /** @default  */
+            cursor: string;
         };
         /**
          * ConvStatus
@@ -1859,7 +1901,10 @@ export interface operations {
             query?: {
                 after?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The id of the last block that the client has; what follows it is told. */
+                "Last-Event-ID"?: string;
+            };
             path: {
                 tenant: string;
                 project: string;
@@ -2186,7 +2231,10 @@ export interface operations {
     };
     get_sources: {
         parameters: {
-            query?: never;
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
             header?: never;
             path: {
                 tenant: string;
@@ -2197,13 +2245,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sources of the conversation in full, as `conv:sources_pool`. */
+            /** @description The sources of the conversation in full, as `conv:sources_pool`, page by page. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["SourcesPage"];
                 };
             };
             /** @description A problem. */
@@ -2329,7 +2377,14 @@ export interface operations {
                 path?: string;
                 disposition?: "attachment" | "inline";
             };
-            header?: never;
+            header?: {
+                /** @description The bytes that are asked for, such as bytes=0-99. */
+                Range?: string;
+                /** @description The tag of the file that the range is of; of another the whole file is sent. */
+                "If-Range"?: string;
+                /** @description Tags of what the client has. */
+                "If-None-Match"?: string;
+            };
             path: {
                 tenant: string;
                 project: string;
@@ -2346,6 +2401,33 @@ export interface operations {
                 };
                 content: {
                     "*/*": string;
+                };
+            };
+            /** @description The range that was asked for. */
+            206: {
+                headers: {
+                    "Content-Range"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The client has it. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The file has no byte of that range. */
+            416: {
+                headers: {
+                    "Content-Range"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description A problem. */
@@ -2838,6 +2920,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The model of that name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelCard"];
                 };
             };
             /** @description A problem. */

@@ -6,11 +6,14 @@ export interface StreamEvent {
   data: unknown;
 }
 
+/** Lost is tried again; closed is for good. */
+export type Connection = "connecting" | "live" | "lost" | "closed";
+
 export interface StreamListener {
   /** The last block that is known: what the server goes on after. */
   after: () => number;
   tell: (events: StreamEvent[]) => void;
-  connection: (state: "connecting" | "live" | "lost", problem?: ProblemError) => void;
+  connection: (state: Connection, problem?: ProblemError) => void;
 }
 
 const FIRST_WAIT_MS = 300;
@@ -33,7 +36,7 @@ async function run(conversation: string, listener: StreamListener, closed: Abort
     } catch (error) {
       if (closed.aborted) return;
       if (error instanceof ProblemError && [401, 403, 404].includes(error.status)) {
-        listener.connection("lost", error);
+        listener.connection("closed", error);
         return;
       }
     }

@@ -1,8 +1,10 @@
 /** The page: conversations on the left, the open one in the middle, and beside it what it is looked at with. */
 import { useEffect } from "react";
 import { Conversation } from "../conversation/Conversation";
+import { focusComposer } from "../conversation/draft";
 import { Login } from "../login/Login";
 import { Sidebar } from "../sidebar/Sidebar";
+import { CitationCard } from "../sources/CitationCard";
 import { SidePanel } from "./SidePanel";
 import { useRoute } from "./route";
 import { closeConversation, comeIn, openConversation, usePage } from "./store";
@@ -22,9 +24,11 @@ export function App() {
   if (entered !== "yes") return <Login />;
   return (
     <div className="page">
+      <button type="button" className="skip" onClick={focusComposer}>Skip to the message field</button>
       <Sidebar />
       <Conversation />
       <SidePanel />
+      <CitationCard />
       <div className="toast" role="status" aria-live="polite">
         {toast && <span>{toast}</span>}
       </div>

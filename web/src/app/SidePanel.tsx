@@ -1,5 +1,6 @@
 /** The panel beside the conversation: one subject at a time. */
-import { lazy, Suspense, useEffect } from "react";
+import { lazy, Suspense, useEffect, useState, type CSSProperties } from "react";
+import { Divider } from "./Divider";
 import { Icon } from "./Icon";
 import { show, usePage, type Panel } from "./store";
 
@@ -9,6 +10,8 @@ const PANELS: Record<Exclude<Panel, "">, { title: string; Body: React.LazyExotic
   inspector: { title: "Inspector", Body: lazy(() => import("../inspector/InspectorPanel")) },
 };
 
+const WIDTH = "timeloom.panel";
+
 export function SidePanel() {
   const panel = usePage((state) => state.panel);
   const has = usePage((state) => state.open !== null);
@@ -17,10 +20,16 @@ export function SidePanel() {
     window.addEventListener("keydown", close);
     return () => window.removeEventListener("keydown", close);
   }, []);
+  const [width, setWidth] = useState(() => Number(window.localStorage.getItem(WIDTH)) || null);
+  const resize = (to: number | null) => {
+    setWidth(to);
+    window.localStorage.setItem(WIDTH, String(to ?? ""));
+  };
   if (!panel || !has) return null;
   const { title, Body } = PANELS[panel];
   return (
-    <aside className={`panel panel-${panel}`} aria-label={title}>
+    <aside className={`panel panel-${panel}`} aria-label={title} style={width ? ({ "--panel": `${width}px` } as CSSProperties) : {}}>
+      <Divider width={width} resize={resize} />
       <header className="bar">
         <h2>{title}</h2>
         <button type="button" className="icon" aria-label={`Close ${title.toLowerCase()}`} onClick={() => show("")}>

@@ -1,9 +1,9 @@
 /** The store of the page: who is there, which conversations there are, and the one that is open. */
 import { create } from "zustand";
 import { address, type ConversationInfo, enter, get as fetchJson, type Me, post, ProblemError, type Schemas, upload, withQuery } from "../api/client";
-import { follow, type StreamEvent } from "../api/stream";
-import { type Block, table } from "../timeline/blocks";
-import { addOutput, emptyTimeline, fileKey, forgetOutput, markSeen, takeBlock, type Timeline } from "../timeline/fold";
+import { type Connection, follow, type StreamEvent } from "../api/stream";
+import { type Block, meta, table } from "../timeline/blocks";
+import { addOutput, emptyTimeline, fileKey, forgetOutput, type Heard, markSeen, takeBlock, type Timeline } from "../timeline/fold";
 import type { Live } from "../timeline/model";
 
 export type Panel = "" | "sources" | "canvas" | "inspector";
@@ -16,7 +16,7 @@ export interface OpenConversation {
   version: number;
   live: Live;
   status: Status | null;
-  connection: "connecting" | "live" | "lost";
+  connection: Connection;
   /** Why it cannot be shown, or why its turn does not go on. */
   problem: string;
   compacting: boolean;
@@ -122,8 +122,9 @@ function opened(id: string): OpenConversation {
 /** A stream begins, and with it all text that is on its way is told again. */
 const BEGUN = "stream.begun";
 
-const quiet = (): Live => ({ channels: {}, since: {}, stale: false });
-const hasLive = (live: Live) => Object.keys(live.channels).length > 0;
+const quiet = (): Live => ({ channels: {}, since: {}, stale: false, joining: 0, joinedAt: 0 });
+/** All of it has ended; that a stream has just begun stays so. */
+const ended = (live: Live): Live => (Object.keys(live.since).length ? { ...quiet(), joining: live.joining, joinedAt: live.joinedAt } : live);
 
 let waiting: { id: string; events: StreamEvent[] } = { id: "", events: [] };
 let planned = 0;
@@ -156,7 +157,7 @@ function take(open: OpenConversation, { event, data }: StreamEvent): OpenConvers
   switch (event) {
     case "chat.block": {
       const { seq, block } = data as { seq: number; block: Block };
-      takeBlock(open.timeline, seq, block);
+      takeBlock(open.timeline, seq, block, heardOf(open.live));
       return afterBlock({ ...open, live: liveAfter(open.live, block), sending: sendingAfter(open.sending, block) }, block);
     }
     case "chat.step": {
@@ -167,7 +168,7 @@ function take(open: OpenConversation, { event, data }: StreamEvent): OpenConvers
       return open;
     }
     case BEGUN:
-      return { ...open, live: { ...open.live, stale: true } };
+      return { ...open, live: { ...open.live, stale: true, joining: 2, joinedAt: 0 } };
     case "chat.delta":
       return takeDelta(open, data as Delta);
     case "conv.status":
@@ -185,7 +186,9 @@ function take(open: OpenConversation, { event, data }: StreamEvent): OpenConvers
 
 function takeStatus(open: OpenConversation, status: Status): OpenConversation {
   const idle = status.state === "idle";
-  return { ...open, status, live: idle ? quiet() : open.live, compacting: open.compacting && !idle };
+  const { joining } = open.live;
+  const live = joining ? { ...open.live, joining: joining - 1, joinedAt: Date.now() } : open.live;
+  return { ...open, status, live: idle ? { ...ended(live), stale: false } : live, compacting: open.compacting && !idle };
 }
 
 const SPOKEN = new Set(["answer", "thinking", "timeline_text", "canvas", "code"]);
@@ -199,19 +202,31 @@ interface Delta {
 }
 
 function takeDelta(open: OpenConversation, { turn_id, channel, text, cut }: Delta): OpenConversation {
-  const { channels: known, since, stale } = open.live;
+  const { channels: known, since, stale, joinedAt } = open.live;
   if (stale) forgetOutput(open.timeline, turn_id);
   const channels = stale ? {} : known;
   if (!SPOKEN.has(channel)) {
     addOutput(open.timeline, turn_id, text);
-    return stale ? { ...open, live: { channels, since, stale: false } } : open;
+    return stale ? { ...open, live: { ...open.live, channels, stale: false } } : open;
   }
   if (channel === "canvas" && known["canvas"] === undefined && now().panel === "" && window.matchMedia(WIDE).matches) show("canvas", DRAFT);
   const before = cut ? GAP : (channels[channel] ?? "");
+  const began = since[channel] ?? (Date.now() - joinedAt < TOLD_AGAIN_MS ? 0 : Date.now());
   return {
     ...open,
-    live: { channels: { ...channels, [channel]: before + text }, since: { ...since, [channel]: since[channel] ?? Date.now() }, stale: false },
+    live: { ...open.live, channels: { ...channels, [channel]: before + text }, since: { ...since, [channel]: began }, stale: false },
   };
+}
+
+/** What comes so soon after a stream says how it stands may have been written long before. */
+const TOLD_AGAIN_MS = 250;
+
+/** What was heard of the reply that ends now; 0 is unknown. */
+export function heardOf({ since }: Live): Heard {
+  const { thinking, ...others } = since;
+  const rest = Object.values(others);
+  const next = rest.includes(0) ? 0 : Math.min(...rest, Date.now());
+  return { thoughtMs: thinking && next ? Math.max(1, next - thinking) : 0, restMs: rest.length && next ? Date.now() - next : 0 };
 }
 
 /** Stands for the beginning of a text that was too long to be told again; the stored block has it. */
@@ -227,10 +242,12 @@ const ENDS = table<string[]>({
 const ENDS_ALL = new Set(["react.model.call", "react.round.start", "react.turn.end"]);
 
 function liveAfter(live: Live, block: Block): Live {
-  if (ENDS_ALL.has(block.type)) return hasLive(live) ? quiet() : live;
-  const ended = ENDS[block.type];
-  if (!ended?.some((channel) => channel in live.channels)) return live;
-  const channels = Object.fromEntries(Object.entries(live.channels).filter(([channel]) => !ended.includes(channel)));
+  // What was written of a reply that failed is in its outcome.
+  const failed = block.type === "react.model.outcome" && Boolean(meta(block, "error"));
+  if (failed || ENDS_ALL.has(block.type)) return ended(live);
+  const over = ENDS[block.type];
+  if (!over?.some((channel) => channel in live.channels)) return live;
+  const channels = Object.fromEntries(Object.entries(live.channels).filter(([channel]) => !over.includes(channel)));
   return { ...live, channels };
 }
 
@@ -252,7 +269,7 @@ function rename(id: string, title: string): void {
 }
 
 /** Says something: begins a conversation, a turn, or joins the one that runs. Throws what the server refuses. */
-export async function say(text: string, how: "message" | "steer", files: File[] = [], progress: (share: number) => void = () => undefined): Promise<string> {
+export async function say(text: string, how: "message" | "steer", files: File[] = [], sending: Sending = {}): Promise<string> {
   const { open } = now();
   const one = { text, how };
   if (open) patch(open.id, (before) => ({ ...before, sending: [...before.sending, one] }));
@@ -260,7 +277,7 @@ export async function say(text: string, how: "message" | "steer", files: File[] 
   const body: Record<string, string> = how === "steer" && open ? { kind: "steer", text } : { message: text };
   if (open && how !== "steer") body["conversation_id"] = open.id;
   try {
-    const accepted = files.length ? await upload<Accepted>(path, formOf(body, files), progress) : await post<Accepted>(path, body);
+    const accepted = files.length ? await upload<Accepted>(path, formOf(body, files), sending.progress ?? (() => undefined), sending.stop) : await post<Accepted>(path, body);
     if (!open) void listConversations();
     return accepted.conversation_id;
   } catch (error) {
@@ -270,6 +287,11 @@ export async function say(text: string, how: "message" | "steer", files: File[] 
 }
 
 type Accepted = Schemas["Accepted"];
+
+interface Sending {
+  progress?: (share: number) => void;
+  stop?: AbortSignal;
+}
 
 function formOf(body: Record<string, string>, files: File[]): FormData {
   const form = new FormData();

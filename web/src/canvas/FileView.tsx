@@ -1,10 +1,11 @@
 /** A version of a file, as its type is best looked at. */
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { table } from "../timeline/blocks";
 import type { Artifact, Version } from "../timeline/model";
 import { HtmlFrame } from "./HtmlFrame";
+import { indented } from "./indent";
 
 const PdfView = lazy(() => import("./PdfView"));
 
@@ -17,8 +18,11 @@ interface Props {
 
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
+const DRAWN = "image/svg+xml";
+const RENDERED = new Set(["text/html", "text/markdown", "text/csv", "application/json", "application/pdf", DRAWN, ...PICTURES]);
+
 export function hasRendering(mime: string): boolean {
-  return mime === "text/html" || mime === "text/markdown" || mime === "text/csv" || mime === "application/pdf" || PICTURES.has(mime);
+  return RENDERED.has(mime);
 }
 
 export function FileView({ file, version, asText, url }: Props) {
@@ -28,6 +32,8 @@ export function FileView({ file, version, asText, url }: Props) {
   if (!asText && file.mime === "text/html") return <HtmlFrame html={version.text} name={file.name} />;
   if (!asText && file.mime === "text/markdown") return <Markdown text={version.text} />;
   if (!asText && file.mime === "text/csv") return <Table text={version.text} />;
+  if (!asText && file.mime === DRAWN) return <Drawing key={version.text} name={file.name} text={version.text} />;
+  if (!asText && file.mime === "application/json") return <Indented text={version.text} />;
   return <CodeBlock code={version.text} language={LANGUAGES[file.mime] ?? extension(file.name)} />;
 }
 
@@ -49,6 +55,24 @@ function Picture({ name, url }: { name: string; url: string }) {
     return () => URL.revokeObjectURL(made);
   }, [url]);
   return source ? <img className="picture" src={source} alt={name} /> : <p className="dim">Loading…</p>;
+}
+
+/** An SVG as a picture: a browser runs and loads nothing of it there. */
+function Drawing({ name, text }: { name: string; text: string }) {
+  const [source, setSource] = useState("");
+  const [broken, setBroken] = useState(false);
+  useEffect(() => {
+    const made = URL.createObjectURL(new Blob([text], { type: DRAWN }));
+    setSource(made);
+    return () => URL.revokeObjectURL(made);
+  }, [text]);
+  if (broken) return <p className="dim">This picture cannot be drawn. Its source can be read.</p>;
+  return source ? <img className="picture" src={source} alt={name} onError={() => setBroken(true)} /> : null;
+}
+
+function Indented({ text }: { text: string }) {
+  const lines = useMemo(() => indented(text), [text]);
+  return <CodeBlock code={lines} language="json" />;
 }
 
 const ROWS = 500;

@@ -1,7 +1,7 @@
 /** A call of a tool: what it was given, what it does, what came of it and how long that took. */
 import { Collapsible } from "@base-ui/react/collapsible";
 import { useEffect, useState } from "react";
-import { between, bytes, duration } from "../app/format";
+import { bytes, duration } from "../app/format";
 import { Icon } from "../app/Icon";
 import { show, usePage } from "../app/store";
 import { CodeBlock } from "../markdown/CodeBlock";
@@ -21,9 +21,9 @@ export function CallCard({ call, running }: { call: Call; running: boolean }) {
     <Collapsible.Root className={`call call-${state}`} defaultOpen={false}>
       <Collapsible.Trigger className="call-head">
         <span className="call-dot" role="img" aria-label={WORDS[state]} />
-        <span className="call-name">{titleOf(call)}</span>
+        <span className="call-name">{titleOf(call, state)}</span>
         <span className="call-gist">{gistOf(call)}</span>
-        <span className="call-time">{call.endedTs ? between(call.startedTs, call.endedTs) : state === "running" ? <Clock since={call.startedTs} /> : ""}</span>
+        <span className="call-time">{call.endedTs && state !== "refused" ? worked(call) : state === "running" ? <Clock since={call.approval?.decidedTs || call.startedTs} /> : ""}</span>
         <Icon name="down" />
       </Collapsible.Trigger>
       {waits && <ApprovalBox call={call} />}
@@ -62,20 +62,45 @@ function stateOf(call: Call, running: boolean): State {
   return running ? "running" : "cut";
 }
 
-const TITLES = table<string>({
-  "exec_tools.execute_code_python": "Ran a program",
-  "react.write": "Wrote a file",
-  "react.read": "Read",
-  "react.patch": "Edited a file",
-  "react.plan": "Plan",
-  "react.rg": "Searched files",
-  "react.pull": "Fetched files",
-  "react.checkout": "Took up files",
-  "react.hide": "Put away",
+/** How long it took, without the time in which somebody was asked. */
+function worked({ toolId, startedTs, endedTs, approval }: Call): string {
+  if (toolId === "model") return "";
+  const asked = approval?.decidedTs ? Date.parse(approval.decidedTs) - Date.parse(approval.askedTs || approval.decidedTs) : 0;
+  return duration(Math.max(0, Date.parse(endedTs) - Date.parse(startedTs) - asked));
+}
+
+/** What is done: while it is, once it was, and what was wanted. */
+const TITLES = table<readonly [string, string, string]>({
+  "exec_tools.execute_code_python": ["Running a program", "Ran a program", "run a program"],
+  model: ["Asking the model", "Asked the model", "ask the model"],
+  "react.write": ["Writing a file", "Wrote a file", "write a file"],
+  "react.read": ["Reading", "Read", "read"],
+  "react.patch": ["Editing a file", "Edited a file", "edit a file"],
+  "react.plan": ["Planning", "Plan", "plan"],
+  "react.rg": ["Searching files", "Searched files", "search files"],
+  "react.pull": ["Fetching files", "Fetched files", "fetch files"],
+  "react.checkout": ["Taking up files", "Took up files", "take up files"],
+  "react.hide": ["Putting away", "Put away", "put away"],
 });
 
-function titleOf(call: Call): string {
-  return TITLES[call.toolId] ?? (call.toolId || "Program");
+function titleOf(call: Call, state: State): string {
+  const known = TITLES[call.toolId];
+  if (!known) return call.toolId || "Program";
+  const [doing, done, wanted] = known;
+  switch (state) {
+    case "running":
+      return doing;
+    case "done":
+      return done;
+    case "waiting":
+      return `Wants to ${wanted}`;
+    case "refused":
+      return `Was not allowed to ${wanted}`;
+    case "cut":
+      return call.approval && !call.approval.decided ? `Wanted to ${wanted}` : `Began to ${wanted}`;
+    case "failed":
+      return call.code ? done : `Could not ${wanted}`;
+  }
 }
 
 function gistOf(call: Call): string {

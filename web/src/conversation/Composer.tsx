@@ -1,10 +1,12 @@
 /** The composer: open at all times. While a turn runs it adds to it, steers it, or stops it. */
-import { useRef, useState, type ClipboardEvent, type DragEvent, type KeyboardEvent } from "react";
-import { ProblemError } from "../api/client";
+import { useRef, useState, type ClipboardEvent, type KeyboardEvent } from "react";
+import { ProblemError, STOPPED } from "../api/client";
 import { go } from "../app/route";
 import { Icon } from "../app/Icon";
 import { say, stop, tellUser, usePage, wordsOf } from "../app/store";
 import { attach, refuse, type Waiting } from "./attachments";
+import { draftKey } from "./draft";
+import { useDrop } from "./dropping";
 import { WaitingFiles } from "./WaitingFiles";
 
 export function Composer() {
@@ -12,12 +14,14 @@ export function Composer() {
   const conversation = usePage((page) => page.open?.id ?? "");
   const me = usePage((page) => page.me);
   const running = state !== "idle";
-  const kept = `timeloom.draft.${conversation}`;
+  const kept = draftKey(conversation);
   const [text, setText] = useState(() => window.sessionStorage.getItem(kept) ?? "");
   const [busy, setBusy] = useState(false);
   const [files, setFiles] = useState<Waiting[]>([]);
   const [progress, setProgress] = useState<number | null>(null);
-  const [dropping, setDropping] = useState(false);
+  const closed = usePage((page) => page.open?.connection === "closed");
+  const removed = useRef(new Set<number>());
+  const uploading = useRef<{ files: Waiting[]; stop: AbortController }>(null);
   const picker = useRef<HTMLInputElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
 
@@ -34,19 +38,30 @@ export function Composer() {
     if (!words || busy || blocked) return;
     setBusy(true);
     change("");
+    removed.current.clear();
+    const stop = new AbortController();
+    uploading.current = { files, stop };
     try {
-      const id = await say(words, how, files.map((one) => one.file), setProgress);
-      setFiles([]);
+      const id = await say(words, how, files.map((one) => one.file), { progress: setProgress, stop: stop.signal });
+      setFiles((before) => before.filter((one) => !files.includes(one)));
       if (!conversation) go(id);
     } catch (error) {
       change(words);
-      if (files.length && error instanceof ProblemError && error.status >= 400) setFiles(refuse(files, error.code, error.message));
+      if (error instanceof ProblemError && error.code === STOPPED) setFiles((before) => before.filter((one) => !removed.current.has(one.id)));
+      else if (files.length && error instanceof ProblemError && error.status >= 400) setFiles((before) => refuse(before, error.code, error.message));
       else tellUser(wordsOf(error));
     } finally {
+      uploading.current = null;
       setBusy(false);
       setProgress(null);
       field.current?.focus();
     }
+  };
+
+  const halt = () => {
+    stop().catch((error: unknown) => tellUser(wordsOf(error)));
+    // The button goes away with the turn.
+    field.current?.focus();
   };
 
   const add = (more: File[]) => {
@@ -60,17 +75,17 @@ export function Composer() {
     add(pasted);
   };
 
-  const drop = (event: DragEvent) => {
-    event.preventDefault();
-    setDropping(false);
-    add([...event.dataTransfer.files]);
+  // A file that is on its way stays until nothing of it is: what was taken out must not arrive.
+  const remove = (id: number) => {
+    const isOnItsWay = uploading.current?.files.some((one) => one.id === id);
+    removed.current.add(id);
+    if (isOnItsWay) uploading.current?.stop.abort();
+    else setFiles((before) => before.filter((one) => one.id !== id));
   };
 
-  const drag = (event: DragEvent) => {
-    if (!event.dataTransfer.types.includes("Files")) return;
-    event.preventDefault();
-    setDropping(true);
-  };
+  const dropping = useDrop((dropped) => {
+    if (!closed) add(dropped);
+  });
 
   const key = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
@@ -78,16 +93,19 @@ export function Composer() {
     void send((event.ctrlKey || event.metaKey) && running ? "steer" : "message");
   };
 
+  if (closed) {
+    return (
+      <div className="composer-place closed">
+        <button type="button" onClick={() => go("")}><Icon name="plus" /> Begin a new conversation</button>
+      </div>
+    );
+  }
+
   return (
     <div className="composer-place">
-      <form
-        className={`composer${dropping ? " dropping" : ""}`}
-        onSubmit={(event) => (event.preventDefault(), void send("message"))}
-        onDragOver={drag}
-        onDragLeave={() => setDropping(false)}
-        onDrop={drop}
-      >
-        <WaitingFiles files={files} progress={progress} remove={(id) => setFiles((before) => before.filter((one) => one.id !== id))} />
+      {dropping && <div className="drop-hint"><span>Drop files to attach them</span></div>}
+      <form className={`composer${dropping ? " dropping" : ""}`} onSubmit={(event) => (event.preventDefault(), void send("message"))}>
+        <WaitingFiles files={files} progress={progress} remove={remove} />
         <label className="sr" htmlFor="composer">Message</label>
         <textarea
           id="composer"
@@ -118,7 +136,7 @@ export function Composer() {
           {running && (
             <>
               <button type="button" className="quiet" disabled={!text.trim() || busy || blocked} onClick={() => void send("steer")}>Steer</button>
-              <button type="button" className="quiet" onClick={() => void stop().catch((error: unknown) => tellUser(wordsOf(error)))}>
+              <button type="button" className="quiet" onClick={halt}>
                 <Icon name="stop" /> Stop
               </button>
             </>

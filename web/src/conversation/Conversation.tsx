@@ -1,6 +1,7 @@
 /** The open conversation: its name, its flow, and the composer below. */
 import { Icon } from "../app/Icon";
 import { show, usePage, type Panel } from "../app/store";
+import { Announcer } from "./Announcer";
 import { Composer } from "./Composer";
 import { Flow } from "./Flow";
 import { Welcome } from "./Welcome";
@@ -26,6 +27,7 @@ export function Conversation() {
         )}
       </header>
       {open ? <Flow key={open.id} /> : <Welcome />}
+      <Announcer key={`announcer ${open?.id ?? ""}`} />
       <Composer key={`composer ${open?.id ?? ""}`} />
     </main>
   );
@@ -42,7 +44,7 @@ interface ButtonProps {
 function PanelButton({ name, icon, label, current, count }: ButtonProps) {
   const on = current === name;
   return (
-    <button type="button" className="quiet" aria-label={label} aria-pressed={on} onClick={() => show(on ? "" : name)}>
+    <button type="button" className="quiet" aria-label={label} title={label} aria-pressed={on} onClick={() => show(on ? "" : name)}>
       <Icon name={icon} />
       <span className="wide-only">{label}</span>
       {count > 0 && <span className="count">{count}</span>}

@@ -1,7 +1,8 @@
 /** The flow of a conversation: the newest turns are drawn, earlier ones when somebody scrolls up to them. */
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { Icon } from "../app/Icon";
 import { usePage } from "../app/store";
-import { CitationCard } from "../sources/CitationCard";
+import { focusComposer } from "./draft";
 import { LiveItems } from "./LiveItems";
 import { TurnView } from "./TurnView";
 
@@ -16,6 +17,7 @@ export function Flow() {
   const box = useRef<HTMLDivElement>(null);
   const top = useRef<HTMLDivElement>(null);
   const isNear = useRef(true);
+  const [isAway, setIsAway] = useState(false);
   const heightBefore = useRef(0);
   const hidden = Math.max(0, turns.length - drawn);
 
@@ -41,7 +43,14 @@ export function Flow() {
 
   const scrolled = () => {
     const at = box.current;
-    if (at) isNear.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_PX;
+    if (!at) return;
+    isNear.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_PX;
+    setIsAway(!isNear.current);
+  };
+
+  const jump = () => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+    focusComposer();
   };
 
   return (
@@ -64,7 +73,11 @@ export function Flow() {
           </div>
         )}
       </div>
-      <CitationCard box={box} />
+      {isAway && (
+        <div className="latest">
+          <button type="button" onClick={jump}><Icon name="down" /> Jump to latest</button>
+        </div>
+      )}
     </div>
   );
 }

@@ -1,5 +1,5 @@
 /** What is on its way: text that no stored block has yet. */
-import { usePage } from "../app/store";
+import { heardOf, usePage } from "../app/store";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { Clock } from "./CallCard";
@@ -12,9 +12,10 @@ export function LiveItems() {
   const state = open.status?.state;
   const running = state === "running";
   const notes = withoutMarks(channels["timeline_text"] ?? "");
+  const hasMore = Object.keys(channels).some((channel) => channel !== "thinking");
   return (
     <div className="live">
-      {channels["thinking"] && <ThinkingView text={channels["thinking"]} ms={0} live />}
+      {channels["thinking"] && <ThinkingView text={channels["thinking"]} ms={hasMore ? heardOf(open.live).thoughtMs : 0} live={!hasMore} />}
       {notes && <div className="notes"><Markdown text={notes} growing /></div>}
       {channels["code"] && <CodeBlock code={channels["code"]} language="python" growing />}
       {channels["canvas"] && (
@@ -26,7 +27,7 @@ export function LiveItems() {
       ))}
       {open.compacting && <div className="mark"><span className="shimmer">Summing up earlier parts…</span></div>}
       {running && !channels["answer"] && (
-        <div className="working" role="status"><span className="pulse" aria-hidden="true" /> Working{since["thinking"] && channels["thinking"] ? <> · <Clock since={since["thinking"]} /></> : null}</div>
+        <div className="working" role="status"><span className="pulse" aria-hidden="true" /> Working{since["thinking"] && channels["thinking"] && !hasMore ? <> · <Clock since={since["thinking"]} /></> : null}</div>
       )}
       {state === "waiting" && <div className="working" role="status">Waits for your decision</div>}
     </div>

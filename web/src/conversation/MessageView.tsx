@@ -3,10 +3,12 @@ import { bytes, clock } from "../app/format";
 import { Icon } from "../app/Icon";
 import { show } from "../app/store";
 import { fileKey } from "../timeline/fold";
-import type { Message } from "../timeline/model";
+import type { Message, Turn } from "../timeline/model";
+import { fork } from "./fork";
 
-export function MessageView({ message, running }: { message: Message; running: boolean }) {
+export function MessageView({ message, turn }: { message: Message; turn: Turn }) {
   const isLate = message.how !== "prompt";
+  const before = isLate ? message.seq - 1 : turn.startSeq - 1;
   return (
     <div className={`message message-${message.how}`}>
       {message.label && <div className="message-label">{message.label}</div>}
@@ -23,8 +25,19 @@ export function MessageView({ message, running }: { message: Message; running: b
         </ul>
       )}
       {isLate && (
-        <div className="seen">{message.seenTs ? `Seen by the agent at ${clock(message.seenTs)}` : running ? "Not seen yet" : "Ended the turn"}</div>
+        <div className="seen">{seen(message, !turn.reason)}</div>
+      )}
+      {message.text && message.how !== "event" && (
+        <button type="button" className="quiet small fork-before" title="A copy that ends before this message, which stands in its composer" onClick={() => void fork({ seq: before }, message.text)}>
+          <Icon name="fork" /> Fork before this
+        </button>
       )}
     </div>
   );
+}
+
+function seen({ seenTs, how, text }: Message, running: boolean): string {
+  if (seenTs) return `Seen by the agent at ${clock(seenTs)}`;
+  if (running) return "Not seen yet";
+  return how === "steer" && !text ? "Ended the turn" : "The turn ended before the agent saw this";
 }

@@ -1,10 +1,10 @@
 /** What can be done with a turn that is over: say what one thinks of it, and fork the conversation there. */
 import { useState } from "react";
-import { address, post, type Schemas } from "../api/client";
+import { address, post } from "../api/client";
 import { Icon } from "../app/Icon";
-import { go } from "../app/route";
-import { listConversations, tellUser, usePage, wordsOf } from "../app/store";
+import { tellUser, usePage, wordsOf } from "../app/store";
 import type { Turn } from "../timeline/model";
+import { fork } from "./fork";
 
 export function TurnButtons({ turn }: { turn: Turn }) {
   const conversation = usePage((state) => state.open?.id ?? "");
@@ -17,19 +17,11 @@ export function TurnButtons({ turn }: { turn: Turn }) {
     setCommenting(!again);
     void react(again ? null : reaction, again ? "" : words);
   };
-  const fork = () =>
-    post<Schemas["Forked"]>(address("conversations", conversation, "fork"), { turn: turn.id })
-      .then(async ({ conversation: made }) => {
-        await listConversations();
-        go(made);
-        tellUser("This is a copy that goes on by itself. The conversation it came from is unchanged.");
-      })
-      .catch((error: unknown) => tellUser(wordsOf(error)));
   return (
     <>
       <button type="button" className="icon" aria-label="Good answer" aria-pressed={turn.reaction === "ok"} onClick={() => press("ok")}><Icon name="up" /></button>
       <button type="button" className="icon" aria-label="Bad answer" aria-pressed={turn.reaction === "not_ok"} onClick={() => press("not_ok")}><Icon name="thumbsdown" /></button>
-      <button type="button" className="quiet small" onClick={() => void fork()}><Icon name="fork" /> Fork here</button>
+      <button type="button" className="quiet small" onClick={() => void fork({ turn: turn.id })}><Icon name="fork" /> Fork here</button>
       {commenting && turn.reaction && (
         <form
           className="feedback-box"

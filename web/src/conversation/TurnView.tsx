@@ -2,6 +2,7 @@
 import { memo } from "react";
 import type { Item, Turn } from "../timeline/model";
 import { CallCard } from "./CallCard";
+import { CutView } from "./CutView";
 import { MarkLine } from "./MarkLine";
 import { Markdown } from "../markdown/Markdown";
 import { MessageView } from "./MessageView";
@@ -28,9 +29,11 @@ export const TurnView = memo(function TurnView({ turn, isLast }: Props) {
 const ItemView = memo(function ItemView({ item, turn }: { item: Item; turn: Turn }) {
   switch (item.kind) {
     case "message":
-      return <MessageView message={item} running={!turn.reason} />;
+      return <MessageView message={item} turn={turn} />;
     case "thinking":
       return <ThinkingView text={item.text} ms={item.ms} />;
+    case "cut":
+      return <CutView cut={item} />;
     case "notes":
       return withoutMarks(item.text) ? <div className="notes"><Markdown text={withoutMarks(item.text)} /></div> : null;
     case "call":

@@ -20,7 +20,7 @@ export function WaitingFiles({ files, progress, remove }: Props) {
           <span className="file-name">{file.name}</span>
           <span className="dim">{bytes(file.size)}</span>
           {progress !== null && !refusal && <progress value={progress} aria-label={`Sending ${file.name}`} />}
-          <button type="button" className="icon" aria-label={`Remove ${file.name}`} onClick={() => remove(id)}><Icon name="close" /></button>
+          <button type="button" className="icon" aria-label={`Remove ${file.name}`} disabled={progress === 1} onClick={() => remove(id)}><Icon name="close" /></button>
           {refusal && <span className="why" role="alert">{refusal}</span>}
         </li>
       ))}

@@ -1,6 +1,7 @@
 /** Files that wait to be sent, and why one of them cannot be. */
 import type { Me } from "../api/client";
 import { bytes } from "../app/format";
+import { nameRefusal } from "./names";
 
 export interface Waiting {
   id: number;
@@ -33,11 +34,16 @@ export function refuse(waiting: Waiting[], code: string, words: string): Waiting
 
 const PLAIN: Record<string, string> = {
   attachment_type_unavailable: "This kind of file cannot be read yet. Text files can: .txt, .md, .csv, .json, source code.",
+  path_escapes_root: "Rename it: the server does not take this name.",
+  path_name_unsafe: "Rename it: the server does not take this name.",
+  path_too_long: "Rename it: its name is too long.",
   request_too_large: "This is more than the server takes at once. Send less, or a smaller file.",
 };
 
 function refusalOf(file: File, count: number, total: number, { max_uploads, max_upload_bytes }: Limits): string {
   if (file.size === 0) return "This file is empty.";
+  const wrong = nameRefusal(file.name);
+  if (wrong) return wrong;
   if (count >= max_uploads) return `At most ${max_uploads} files can go with a message.`;
   if (total + file.size > max_upload_bytes) return `All files of a message together have at most ${bytes(max_upload_bytes)}.`;
   return "";

@@ -21,7 +21,7 @@ export function PromptView({ round, showBlock }: Props) {
   return (
     <div className="prompt" aria-busy={!prompt && !problem}>
       <Figures round={round} />
-      {prompt && <Verdicts call={prompt.call} showBlock={showBlock} />}
+      {prompt && <Verdicts call={prompt.call} isFirst={round.at === 0} showBlock={showBlock} />}
       <div className="row">
         <ForkButton seq={round.seq - 1} label="Fork before this round" />
         {prompt && <CopyButton text={textOf(prompt)} label="Copy the prompt" />}
@@ -115,7 +115,7 @@ const REASONS: Record<Reason, string> = {
 /** Reasons that are about how a call was counted: its prefix held. */
 const KEPT = new Set<Reason>(["not_reported", "no_outcome", "estimate", "more_kept"]);
 
-function Verdicts({ call, showBlock }: { call: Schemas["ReplayedCall"]; showBlock: (seq: number) => void }) {
+function Verdicts({ call, isFirst, showBlock }: { call: Schemas["ReplayedCall"]; isFirst: boolean; showBlock: (seq: number) => void }) {
   const change = call.cache?.change;
   const broke = change && !KEPT.has(change.reason);
   return (
@@ -129,7 +129,7 @@ function Verdicts({ call, showBlock }: { call: Schemas["ReplayedCall"]; showBloc
           )}
         </li>
       )}
-      {call.cache && !broke && <li className="verdict">All that the round before had sent was sent again as it was{change ? `; ${REASONS[change.reason]}` : ""}.</li>}
+      {call.cache && !broke && <li className="verdict">{isFirst ? "This is the first round: nothing was sent before it" : "All that the round before had sent was sent again as it was"}{change ? `; ${REASONS[change.reason]}` : ""}.</li>}
     </ul>
   );
 }

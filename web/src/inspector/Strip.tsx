@@ -83,12 +83,13 @@ function bar(x: number, y: number, width: number, height: number): string {
 
 function told(rounds: Round[]): string {
   const sum = rounds.map(tokensOf).reduce((all, one) => ({ read: all.read + one.read, other: all.other + one.written + one.plain }), { read: 0, other: 0 });
+  const forgot = rounds.filter((round) => round.forgot.length).length;
   const turns = new Set(rounds.map((round) => round.turnId)).size;
   return [
     `${some(rounds.length, "call")} of the model in ${some(turns, "turn")}`,
     `${count(sum.read)} tokens from the cache and ${count(sum.other)} others`,
     `${some(rounds.reduce((all, round) => all + round.tools.length, 0), "call")} of tools`,
-    `something was forgotten before ${some(rounds.filter((round) => round.forgot.length).length, "round")}`,
+    ...(forgot ? [`something was forgotten before ${some(forgot, "round")}`] : []),
     `${money(rounds.at(-1)?.spent ?? 0)} spent`,
   ].join(", ");
 }

@@ -2,6 +2,7 @@
 import { memo, useMemo } from "react";
 import type { Token, Tokens } from "marked";
 import remend from "remend";
+import { usePage } from "../app/store";
 import { Diagram } from "../diagram/Diagram";
 import { CodeBlock } from "./CodeBlock";
 import { useMath } from "./math";
@@ -16,24 +17,29 @@ interface Props {
 export const Markdown = memo(function Markdown({ text, growing = false }: Props) {
   const blocks = useMemo(() => blocksOf(growing ? remend(text) : text), [text, growing]);
   const math = useMath();
+  const sources = usePage((state) => state.open?.timeline.sources) ?? NO_SOURCES;
   return (
     <div className="markdown">
       {blocks.map((token, at) => (
-        <Block key={at} token={token} raw={token.raw} math={math} growing={growing && at === blocks.length - 1} />
+        <Block key={at} token={token} raw={token.raw} math={math} sources={isCiting(token.raw) ? sources : NO_SOURCES} growing={growing && at === blocks.length - 1} />
       ))}
     </div>
   );
 });
 
+const NO_SOURCES: ReadonlyMap<number, unknown> = new Map();
+const isCiting = (raw: string) => /\[\[S:|\[\\?\[\d/.test(raw);
+
 interface BlockProps {
   token: Token;
   raw: string;
   math: boolean;
+  sources: ReadonlyMap<number, unknown>;
   growing: boolean;
 }
 
 const Block = memo(
-  function Block({ token, growing }: BlockProps) {
+  function Block({ token, sources, growing }: BlockProps) {
     if (token.type === "space") return null;
     if (token.type === "code") {
       const code = token as Tokens.Code;
@@ -41,7 +47,7 @@ const Block = memo(
       if (language === "mermaid" && !growing) return <Diagram code={code.text} />;
       return <CodeBlock code={code.text} language={language} growing={growing} />;
     }
-    return <div className="md" dangerouslySetInnerHTML={{ __html: htmlOf(token) }} />;
+    return <div className="md" dangerouslySetInnerHTML={{ __html: htmlOf(token, sources) }} />;
   },
-  (before, after) => before.raw === after.raw && before.math === after.math && before.growing === after.growing,
+  (before, after) => before.raw === after.raw && before.math === after.math && before.sources === after.sources && before.growing === after.growing,
 );

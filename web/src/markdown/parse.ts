@@ -25,7 +25,7 @@ marked.use({
         const sids = found ? sidsOf(found[1]!) : [];
         return found && sids.length ? { type: "citation", raw: found[0], sids } : undefined;
       },
-      renderer: (token) => (token as Cited).sids.map(chip).join(""),
+      renderer: (token) => citation(token as Cited),
     },
     {
       name: "formula",
@@ -55,7 +55,7 @@ marked.use({
     image: ({ href, text }) => link(href, escape(text || "image"), ""),
     link(this: RendererThis, { href, title, tokens, text }: Tokens.Link) {
       const number = /^\\?\[(\d{1,6})\\?\]$/.exec(text);
-      if (number) return chip(Number(number[1]));
+      if (number && known.has(Number(number[1]))) return chip(Number(number[1]));
       return link(href, this.parser.parseInline(tokens), title ?? "");
     },
     table(this: RendererThis, token: Tokens.Table) {
@@ -73,7 +73,11 @@ export function blocksOf(text: string): TokensList {
   return marked.lexer(text);
 }
 
-export function htmlOf(token: Token): string {
+/** The sources that there are while a token is turned into HTML; a citation of any other stays text. */
+let known: ReadonlyMap<number, unknown> = new Map();
+
+export function htmlOf(token: Token, sources: ReadonlyMap<number, unknown>): string {
+  known = sources;
   return DOMPurify.sanitize(marked.parser([token]), PURE);
 }
 
@@ -92,8 +96,14 @@ function link(href: string, inner: string, title: string): string {
   return `<a href="${escape(href)}" target="_blank" rel="noopener noreferrer"${title ? ` title="${escape(title)}"` : ""}>${inner}</a>`;
 }
 
+/** Numbers that no source has stay as they were written, one after the other. */
+function citation({ raw, sids }: Cited): string {
+  if (!sids.some((sid) => known.has(sid))) return escape(raw);
+  return sids.map((sid) => (known.has(sid) ? chip(sid) : ` [[S:${sid}]]`)).join("");
+}
+
 function chip(sid: number): string {
-  return `<span class="cite" role="button" tabindex="0" data-sid="${sid}" aria-label="Source ${sid}">${sid}</span>`;
+  return `<span class="cite" role="button" tabindex="0" aria-haspopup="dialog" data-sid="${sid}" aria-label="Source ${sid}">${sid}</span>`;
 }
 
 /** The ids that a token names, as the server counts them: up to a hundred, no reversed ranges. */

@@ -33,7 +33,7 @@ export function ConversationMenu({ id, title }: { id: string; title: string }) {
           <Menu.Positioner className="card-place" side="bottom" align="end" sideOffset={4}>
             <Menu.Popup className="menu">
               <Menu.Item className="menu-item" onClick={() => setAsked("rename")}>Rename…</Menu.Item>
-              <Menu.Item className="menu-item" onClick={fork}>Copy</Menu.Item>
+              <Menu.Item className="menu-item" onClick={fork}>Copy of the conversation</Menu.Item>
               <Menu.Item className="menu-item" onClick={() => setAsked("erase")}>Erase its content…</Menu.Item>
               <Menu.Item className="menu-item bad" onClick={() => setAsked("delete")}>Delete…</Menu.Item>
             </Menu.Popup>

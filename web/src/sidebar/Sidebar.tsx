@@ -50,7 +50,7 @@ function DayList({ close }: { close: () => void }) {
         return (
           <Fragment key={one.id}>
             {(!before || day(before.last_ts) !== heading) && <li className="list-day">{heading}</li>}
-            <Entry id={one.id} title={one.title} close={close} />
+            <Entry id={one.id} title={one.title} parent={one.parent} close={close} />
           </Fragment>
         );
       })}
@@ -60,11 +60,17 @@ function DayList({ close }: { close: () => void }) {
   );
 }
 
-function Entry({ id, title, close }: { id: string; title: string; close: () => void }) {
+function Entry({ id, title, parent, close }: { id: string; title: string; parent: string | null; close: () => void }) {
   const current = usePage((state) => state.open?.id === id);
+  const origin = usePage((state) => state.conversations.find((one) => one.id === parent)?.title);
+  const fork = parent ? `fork of ${origin || "another conversation"}` : "";
   return (
     <li className={current ? "current" : ""}>
-      <a href={`#/c/${encodeURIComponent(id)}`} aria-current={current ? "page" : undefined} onClick={close}>{title || "Untitled"}</a>
+      <a href={`#/c/${encodeURIComponent(id)}`} aria-current={current ? "page" : undefined} title={fork ? `${title || "Untitled"}: ${fork}` : undefined} onClick={close}>
+        {fork && <span className="fork-sign"><Icon name="fork" /></span>}
+        {title || "Untitled"}
+        {fork && <span className="sr"> ({fork})</span>}
+      </a>
       <ConversationMenu id={id} title={title} />
     </li>
   );
@@ -77,11 +83,22 @@ function FoundList({ found, close }: { found: Schemas["Found"][]; close: () => v
       {found.map(({ conversation, hits }) => (
         <li key={conversation.id} className="found">
           <a href={`#/c/${encodeURIComponent(conversation.id)}`} onClick={close}>{conversation.title || "Untitled"}</a>
-          {hits.filter((hit) => hit.type !== "conv.title").map((hit) => <span key={hit.seq} className="hit">{hit.snippet}</span>)}
+          {hits.filter((hit) => hit.type !== "conv.title").map((hit) => <span key={hit.seq} className="hit">{plain(hit.snippet)}</span>)}
         </li>
       ))}
     </ul>
   );
+}
+
+/** Some of a message as it is read: whole words, without the marks that it is written with. */
+function plain(text: string): string {
+  return text
+    .replace(/^…\S*\s(?=.)/, "…")
+    .replace(/(?<=.)\s\S*…$/, "…")
+    .replace(/\s?\[\[S:[\d,\s-]*(?:\]\]|…?$)/g, "")
+    .replace(/!?\[([^\]]*)\]\([^)\s]*(?:\s"[^"]*")?\)/g, "$1")
+    .replace(/(^|[\s…])(?:#{1,6}|[-*>]|\d+\.) (?:\[[ x]\] )?(?=\S)/g, "$1")
+    .replace(/(\*\*|__|`+|~~)(?=\S)|(?<=\S)(\*\*|__|`+|~~)/g, "");
 }
 
 const PAUSE_MS = 200;

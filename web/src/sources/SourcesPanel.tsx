@@ -1,6 +1,8 @@
 /** All sources of the conversation, and where each was used. */
-import { usePage } from "../app/store";
-import type { Turn } from "../timeline/model";
+import { show, usePage } from "../app/store";
+import { isObject, meta } from "../timeline/blocks";
+import type { Timeline } from "../timeline/fold";
+import type { Artifact, Turn } from "../timeline/model";
 import { SourceFacts, SourceLink } from "./SourceFacts";
 
 export default function SourcesPanel() {
@@ -8,6 +10,7 @@ export default function SourcesPanel() {
   if (!open) return null;
   const { sources, turns } = open.timeline;
   const uses = usesOf(turns);
+  const files = filesCiting(open.timeline);
   const rows = [...sources.values()].sort((one, other) => one.sid - other.sid);
   if (!rows.length) return <div className="panel-body"><p className="dim">No sources yet. Files that you attach and pages that the agent finds appear here, with where they are cited.</p></div>;
   return (
@@ -22,7 +25,10 @@ export default function SourcesPanel() {
                   Cited in turn {turn.n}
                 </button>
               ))}
-              {!uses.has(source.sid) && <span className="dim">Not cited</span>}
+              {(files.get(source.sid) ?? []).map((file) => (
+                <button key={file.path} type="button" className="small" onClick={() => show("canvas", file.path)}>Cited in {file.name}</button>
+              ))}
+              {!uses.has(source.sid) && !files.has(source.sid) && <span className="dim">Not cited</span>}
               <SourceLink source={source} />
             </div>
           </li>
@@ -37,6 +43,19 @@ function usesOf(turns: Turn[]): Map<number, Turn[]> {
   for (const turn of turns) {
     const sids = new Set(turn.items.flatMap((item) => (item.kind === "answer" ? item.sourcesUsed : [])));
     for (const sid of sids) uses.set(sid, [...(uses.get(sid) ?? []), turn]);
+  }
+  return uses;
+}
+
+/** The files whose newest version cites a source, as the tool that wrote it found. */
+function filesCiting({ artifacts, blocks }: Timeline): Map<number, Artifact[]> {
+  const uses = new Map<number, Artifact[]>();
+  for (const file of artifacts.values()) {
+    const block = blocks[(file.versions.at(-1)?.seq ?? 0) - 1];
+    const digest = block && meta(block, "digest");
+    const sids = isObject(digest) && file.external ? digest["sources_used"] : null;
+    if (!Array.isArray(sids)) continue;
+    for (const sid of new Set<unknown>(sids)) if (typeof sid === "number") uses.set(sid, [...(uses.get(sid) ?? []), file]);
   }
   return uses;
 }

@@ -1,6 +1,7 @@
 /** The fold: one stored block after the other becomes what is shown. Turns and items that did not change keep their identity. */
 import { type Block, figure, isObject, meta, objectOf, said, table } from "./blocks";
 import type { Artifact, Call, Item, Mark, Message, Source, Turn } from "./model";
+import { written } from "./written";
 
 export interface Timeline {
   tail: number;
@@ -17,13 +18,22 @@ export function emptyTimeline(): Timeline {
 }
 
 /** Takes blocks in, in their order; what is known already is left aside. The timeline is changed in place, its parts are not. */
-export function takeBlock(timeline: Timeline, seq: number, block: Block): void {
+export function takeBlock(timeline: Timeline, seq: number, block: Block, heard: Heard = UNHEARD): void {
   if (seq <= timeline.tail) return;
   timeline.tail = seq;
   timeline.blocks.push(block);
   const fold = FOLDS[block.type];
-  if (fold) fold(timeline, seq, block);
+  if (fold) fold(timeline, seq, block, heard);
 }
+
+/** What a listener knows of the reply that just ended, which no block has; 0 is unknown. */
+export interface Heard {
+  thoughtMs: number;
+  /** How long ago something else than thoughts began. */
+  restMs: number;
+}
+
+const UNHEARD: Heard = { thoughtMs: 0, restMs: 0 };
 
 /** What was sent up to here was in a prompt. */
 export function markSeen(timeline: Timeline, turnId: string, seen: number, ts: string): void {
@@ -49,7 +59,7 @@ export function forgetOutput(timeline: Timeline, turnId: string): void {
   }));
 }
 
-type Fold = (timeline: Timeline, seq: number, block: Block) => void;
+type Fold = (timeline: Timeline, seq: number, block: Block, heard: Heard) => void;
 
 const FOLDS = table<Fold>({
   "conv.header": (timeline, _seq, block) => {
@@ -63,12 +73,12 @@ const FOLDS = table<Fold>({
   "conv.range.summary": (timeline, seq, block) =>
     addItem(timeline, block, mark(seq, "compaction", "Earlier parts were summed up", block.text ?? "")),
   "conv.erased": (timeline, seq, block) => addItem(timeline, block, mark(seq, "erased", "Something was erased here", block.text ?? "")),
-  "turn.header": (timeline, _seq, block) => {
-    timeline.turns = [...timeline.turns, newTurn(block)];
+  "turn.header": (timeline, seq, block) => {
+    timeline.turns = [...timeline.turns, newTurn(seq, block)];
   },
   "react.turn.end": (timeline, seq, block) =>
     updateTurn(timeline, block.turn_id, (turn) => ({
-      ...turn,
+      ...triedEnough(turn, said(meta(block, "reason")) === "provider_error"),
       endedTs: block.ts,
       endSeq: seq,
       reason: said(meta(block, "reason")),
@@ -94,8 +104,10 @@ const FOLDS = table<Fold>({
   "react.model.call": (timeline, _seq, block) =>
     updateTurn(timeline, block.turn_id, (turn) => ({ ...turn, model: said(meta(block, "model")) })),
   "react.model.outcome": takeOutcome,
-  "react.thinking": (timeline, seq, block) =>
-    addItem(timeline, block, { kind: "thinking", seq, text: block.text ?? "", ms: roundMs(timeline, block) }),
+  "react.thinking": (timeline, seq, block, { thoughtMs, restMs }) => {
+    const ms = thoughtMs || (restMs ? Math.max(0, roundMs(timeline, block) - restMs) : 0);
+    addItem(timeline, block, { kind: "thinking", seq, text: block.text ?? "", ms });
+  },
   "react.notes": (timeline, seq, block) => addItem(timeline, block, { kind: "notes", seq, text: block.text ?? "" }),
   "react.tool.code": (timeline, seq, block) => takeCode(timeline, seq, block),
   "react.tool.call": takeCall,
@@ -109,8 +121,10 @@ const FOLDS = table<Fold>({
   "react.approval.decision": (timeline, _seq, block) =>
     updateCall(timeline, block, said(meta(block, "tool_call_id")), (call) => ({
       ...call,
+      endedTs: call.toolId === "model" ? block.ts : call.endedTs,
       approval: {
-        ...(call.approval ?? { text: "", policy: "" }),
+        ...(call.approval ?? { text: "", policy: "", askedTs: "" }),
+        decidedTs: block.ts,
         decided: meta(block, "approved") === true ? "allowed" : "refused",
         by: said(meta(block, "by")),
         words: block.text ?? "",
@@ -132,14 +146,16 @@ const FOLDS = table<Fold>({
     }),
 });
 
-function newTurn(block: Block): Turn {
+function newTurn(seq: number, block: Block): Turn {
   return {
     id: block.turn_id ?? "",
     n: figure(meta(block, "n")),
+    startSeq: seq,
     startedTs: block.ts,
     endedTs: "",
     endSeq: 0,
     reason: "",
+    failure: "",
     endText: "",
     items: [],
     usage: { input_tokens: 0, cache_read_tokens: 0, cache_write_tokens: 0, output_tokens: 0, cost_nano_usd: 0 },
@@ -155,7 +171,7 @@ function message(seq: number, block: Block, how: Message["how"], label: string):
 }
 
 function mark(seq: number, how: Mark["how"], text: string, detail: string): Mark {
-  return { kind: "mark", seq, how, text, detail };
+  return { kind: "mark", seq, how, text, detail, times: 1 };
 }
 
 function pruned(block: Block): string {
@@ -204,7 +220,47 @@ function takeOutcome(timeline: Timeline, seq: number, block: Block): void {
     return { ...turn, usage: sum };
   });
   const error = said(meta(block, "error"));
-  if (error) addItem(timeline, block, mark(seq, "retry", `The model did not answer: ${error.replaceAll("_", " ")}`, said(meta(block, "detail"))));
+  if ((said(meta(block, "purpose")) || "decision") !== "decision") return;
+  updateTurn(timeline, block.turn_id, (turn) => {
+    if (!error) return { ...triedEnough(turn, false), failure: "" };
+    if (error === "steered") return { ...turn, items: turn.items.toSpliced(unseenFrom(turn.items), 0, ...cutOff(turn, seq, block)) };
+    return { ...turn, failure: error, items: failedAgain(turn.items, seq, block, error.replaceAll("_", " ")) };
+  });
+}
+
+function cutOff(turn: Turn, seq: number, block: Block): Item[] {
+  const until = written(block.text ?? "");
+  const word = turn.items.findLast((item): item is Message => item.kind === "message" && item.how === "steer");
+  const how = word?.text ? "steered" : "stopped";
+  return Object.values(until).some(Boolean) ? [{ kind: "cut", seq, how, ...until }] : [];
+}
+
+/** Where those last messages begin that came while the reply was written. */
+function unseenFrom(items: Item[]): number {
+  return items.findLastIndex((item) => item.kind !== "message" || item.how === "prompt" || item.seenTs !== "") + 1;
+}
+
+/** One line for failures that follow each other. */
+function failedAgain(items: Item[], seq: number, block: Block, why: string): Item[] {
+  const last = items.at(-1);
+  const again = last?.kind === "mark" && last.how === "retry" ? last : null;
+  const times = (again?.times ?? 0) + 1;
+  const until = Object.values(written(block.text ?? "")).filter(Boolean).join("\n\n");
+  const detail = [...new Set([again?.detail, said(meta(block, "detail")), until])].filter(Boolean).join("\n");
+  const one: Mark = { ...mark(again?.seq ?? seq, "retry", `The model did not answer${often(times)}: ${why}. It is asked again…`, detail), times };
+  return again ? [...items.slice(0, -1), one] : [...items, one];
+}
+
+function triedEnough(turn: Turn, gaveUp: boolean): Turn {
+  const at = turn.items.findLastIndex((item) => item.kind === "mark" && item.how === "retry");
+  const last = turn.items[at];
+  if (last?.kind !== "mark" || !last.text.endsWith(" It is asked again…")) return turn;
+  const text = last.text.replace(/ It is asked again…$/, gaveUp ? "" : " It was asked again.");
+  return { ...turn, items: turn.items.with(at, { ...last, text }) };
+}
+
+function often(times: number): string {
+  return times === 1 ? "" : ` ${times} times`;
 }
 
 function takeCode(timeline: Timeline, seq: number, block: Block): void {
@@ -252,7 +308,7 @@ function takeResult(timeline: Timeline, seq: number, block: Block): void {
   updateCall(timeline, block, id, (call) => ({
     ...call,
     endedTs: block.ts,
-    error: isObject(error) ? said(error["message"]) : call.error,
+    error: isObject(error) ? said(error["message"]) : call.error || (role === "status" ? nothingRead(call, block) : ""),
     results: [...call.results, { seq, role, text: block.text ?? "", mime: block.mime, path: block.path ?? "" }],
   }));
   if (role === "content") {
@@ -260,6 +316,14 @@ function takeResult(timeline: Timeline, seq: number, block: Block): void {
     const external = !isObject(digest) || digest["visibility"] !== "internal";
     takeArtifact(timeline, seq, block, isObject(digest) ? said(digest["kind"]) : "", external);
   }
+}
+
+/** A read tells of paths that lead nowhere in its status; one that found nothing at all has failed. */
+function nothingRead(call: Call, block: Block): string {
+  if (call.toolId !== "react.read") return "";
+  const status = objectOf(block.text);
+  const missing = [...texts(status["missing"]), ...texts(status["missing_skills"])];
+  return missing.length && !(Array.isArray(status["items"]) && status["items"].length) ? `Not found: ${missing.join(", ")}` : "";
 }
 
 function takeArtifact(timeline: Timeline, seq: number, block: Block, kind: string, external: boolean): void {
@@ -291,9 +355,12 @@ function takeNotice(timeline: Timeline, seq: number, block: Block): void {
   if (!known) addItem(timeline, block, mark(seq, "notice", "The agent was told of a problem", `${notice.code}: ${notice.text}`));
 }
 
-function takeApproval(timeline: Timeline, _seq: number, block: Block): void {
-  const approval = { text: block.text ?? "", policy: said(meta(block, "policy")), decided: "" as const, by: "", words: "" };
-  updateCall(timeline, block, said(meta(block, "tool_call_id")), (call) => ({ ...call, approval }));
+function takeApproval(timeline: Timeline, seq: number, block: Block): void {
+  const approval = { text: block.text ?? "", policy: said(meta(block, "policy")), askedTs: block.ts, decided: "" as const, decidedTs: "", by: "", words: "" };
+  const id = said(meta(block, "tool_call_id"));
+  if (updateCall(timeline, block, id, (call) => ({ ...call, approval }))) return;
+  // The model itself is asked only after that, without a call.
+  addItem(timeline, block, newCall(seq, id, block.ts, { toolId: said(meta(block, "tool_id")), approval }));
 }
 
 function takePlan(timeline: Timeline, seq: number, block: Block): void {

@@ -1,5 +1,6 @@
 /** What is shown of a timeline: turns with their items, in the order in which they happened. */
 import type { Usage } from "./blocks";
+import type { Written } from "./written";
 
 export interface Message {
   kind: "message";
@@ -24,7 +25,15 @@ export interface Thinking {
   kind: "thinking";
   seq: number;
   text: string;
+  /** How long it took; 0 where nobody knows. */
   ms: number;
+}
+
+/** A reply that was broken off: what was written until then. */
+export interface Cut extends Written {
+  kind: "cut";
+  seq: number;
+  how: "steered" | "stopped";
 }
 
 export interface Notes {
@@ -54,7 +63,9 @@ export interface Call {
 export interface Approval {
   text: string;
   policy: string;
+  askedTs: string;
   decided: "" | "allowed" | "refused";
+  decidedTs: string;
   by: string;
   words: string;
 }
@@ -88,6 +99,8 @@ export interface Mark {
   how: "compaction" | "pruned" | "hidden" | "erased" | "notice" | "retry";
   text: string;
   detail: string;
+  /** How often in a row, where it may happen again. */
+  times: number;
 }
 
 export interface PlanItem {
@@ -98,15 +111,18 @@ export interface PlanItem {
   change: string;
 }
 
-export type Item = Message | Thinking | Notes | Call | Answer | Mark | PlanItem;
+export type Item = Message | Thinking | Cut | Notes | Call | Answer | Mark | PlanItem;
 
 export interface Turn {
   id: string;
   n: number;
+  startSeq: number;
   startedTs: string;
   endedTs: string;
   endSeq: number;
   reason: string;
+  /** Why the model did not answer when it was asked last; empty where it did. */
+  failure: string;
   endText: string;
   items: Item[];
   usage: Required<Usage>;
@@ -149,8 +165,11 @@ export interface Source {
 export interface Live {
   /** Text on its way, by channel. */
   channels: Record<string, string>;
-  /** When each channel began, for the clock beside it. */
+  /** When each channel began, for the clock beside it; 0 where it had begun before anybody listened. */
   since: Record<string, number>;
   /** Whether a stream has begun since, which tells all of it again: the first text that comes takes its place. */
   stale: boolean;
+  /** How many more times a stream that began says how it stands, and when it last did: what was written before is told again right after. */
+  joining: number;
+  joinedAt: number;
 }
