@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,18 @@ def test_what_is_not_there_or_no_folder_is_removed_too(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     remove_folder(tmp_path / "file")
     remove_folder(tmp_path / "link")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_gone_also_where_others_remove_parts_of_it_meanwhile(tmp_path: Path) -> None:
+    for n in range(30):
+        folder = tmp_path / str(n)
+        parts = [folder / f"run{m}" for m in range(4)]
+        for part in parts:
+            (part / "work/a/b").mkdir(parents=True)
+            (part / "out").mkdir()
+        with ThreadPoolExecutor(5) as threads:
+            list(threads.map(remove_folder, [*parts, folder]))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,11 +18,11 @@ def remove_folder(folder: Path) -> None:
 
     No link is followed. The folder itself must be one that only we can write to; what lies in it may be anybody's.
     """
-    if not folder.is_dir() or folder.is_symlink():
-        folder.unlink(missing_ok=True)
-        return
-    with contextlib.suppress(FileNotFoundError):
-        _remove_all(folder)
+    while folder.is_dir() and not folder.is_symlink():
+        # Where a part of it goes meanwhile, the rest is still to be removed.
+        with contextlib.suppress(FileNotFoundError):
+            _remove_all(folder)
+    folder.unlink(missing_ok=True)
 
 
 def _remove_all(folder: Path) -> None:
