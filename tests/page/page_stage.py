@@ -119,7 +119,7 @@ class Visit:
 
     def leave(self) -> None:
         self.context.close()
-        assert self.wrong == []
+        assert self.wrong == [], self.wrong
 
     def _asked_by_script(self, dialog: Dialog) -> None:
         self.wrong.append(f"dialog: {dialog.message}")
