@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from page_stage import Server, Visit, answer, call, play, serving, titled
-from playwright.sync_api import Browser, FilePayload, expect
+from playwright.sync_api import Browser, FilePayload, Route, expect
 
 PAGE = "<!doctype html><title>Fares</title><h1>Fares</h1><p id=p></p><script>p.textContent = 'script ran'</script>"
 NEWER = PAGE.replace("<h1>Fares", "<h1>New fares")
@@ -202,6 +202,25 @@ def test_a_conversation_is_found_renamed_forked_erased_and_deleted(visit: Visit)
     expect(page.get_by_text("What shall we work on?")).to_be_visible()
     page.goto(before)
     expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
+
+
+def test_a_conversation_that_has_no_title_yet_can_be_named(visit: Visit) -> None:
+    def without_titles(route: Route) -> None:
+        listed = route.fetch()
+        found = listed.json()
+        for one in found["conversations"]:
+            one.pop("title", None)
+        route.fulfill(response=listed, json=found)
+
+    page = visit.come_in()
+    visit.say("Tell me of zebras.")
+    expect(page).to_have_title("About zebras · timeloom")
+    page.route(re.compile(r"/conversations/[^/]+/[^/]+\?limit="), without_titles)
+    page.goto(visit.server.page)
+    page.get_by_role("button", name="More about Untitled").first.click()
+    page.get_by_role("menuitem", name="Rename").click()
+    expect(page.get_by_role("textbox", name="Title")).to_have_value("")
+    page.unroute_all()
 
 
 def test_a_thumb_with_a_comment_stays(visit: Visit) -> None:

@@ -66,7 +66,9 @@ export async function listConversations(more = false): Promise<void> {
   const page = await fetchJson<Schemas["ConversationPage"]>(
     withQuery(address("conversations"), { limit: 50, cursor: more ? now().cursor : "" }),
   );
-  set({ conversations: more ? [...now().conversations, ...page.conversations] : page.conversations, cursor: page.cursor });
+  // What is empty is left out by the server: a conversation may have no title yet.
+  const listed = page.conversations.map((one) => ({ ...one, title: one.title ?? "" }));
+  set({ conversations: more ? [...now().conversations, ...listed] : listed, cursor: page.cursor });
 }
 
 let leave: (() => void) | null = null;
