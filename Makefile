@@ -42,7 +42,7 @@ crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make tes
 	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/crash $(ARGS)
 
 fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
-	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/unit/test_hub_fuzz.py $(ARGS)
+	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/unit/runtime/hub/test_hub_fuzz.py $(ARGS)
 
 check: setup ## Run ruff, pyright strict and the import contracts; where npm is, build the page again
 	$(BIN)/ruff check

@@ -34,15 +34,15 @@ from timeloom.core.blocks import RoundStarted, TurnStarted, Usage, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.next_step import AskModel
 from timeloom.core.stream.channels import DECISION
-from timeloom.core.stream.live import LiveDelta
+from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
-from timeloom.providers.http.opening import open_transport
-from timeloom.providers.naming import open_model
+from timeloom.providers.http.transport import open_transport
+from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings
-from timeloom.runtime.ask_model import ask_model
-from timeloom.runtime.session import Session
-from timeloom.stores.memory import MemoryStore
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.ask_model import ask_model
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
 from timeloom.testing.model_endpoint.dialect import Dialect, Written
 from timeloom.testing.model_endpoint.openai import OpenAIDialect

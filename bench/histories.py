@@ -7,14 +7,14 @@ from typing import Final
 
 from bench.loops import HEADER, LoopingModel, look, turns_of
 from timeloom.core.blocks import ConversationStarted, TurnStarted
-from timeloom.core.blocks.payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import put_back, references
 from timeloom.core.ids import ConversationId, make_turn_id
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.store import Store
-from timeloom.runtime.session import Session
-from timeloom.stores.memory import MemoryStore
+from timeloom.runtime.session.session import Session
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.wire.record import decode_record, encode_record
 
 ROUNDS_PER_TURN: Final = 13

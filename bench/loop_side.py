@@ -17,9 +17,9 @@ from bench.measures import peak_bytes
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
-from timeloom.providers.naming import open_model
+from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings
-from timeloom.runtime.session import Session
+from timeloom.runtime.session.session import Session
 from timeloom.stores.sqlite import SqliteStore
 
 SideName = Literal["openai", "anthropic", "bare", "langgraph", "agents", "pydantic", "client"]

@@ -11,10 +11,10 @@ from timeloom.core.blocks import ConversationStarted, Usage
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.core.stream.channels import DECISION
-from timeloom.core.stream.live import LiveDelta
+from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.model import Finished, Model, ModelEvent, ModelRequest, TextPiece, TextSegment
-from timeloom.runtime.session import Session
-from timeloom.runtime.turn import Turns
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.loop import Turns
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.registry import ToolRegistry
 

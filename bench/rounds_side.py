@@ -19,7 +19,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.policy.pruning import PruneSettings
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
-from timeloom.runtime.session import Session
+from timeloom.runtime.session.session import Session
 from timeloom.stores.sqlite import SqliteStore
 
 _FRESH_BLOCKS = 2_000

@@ -17,7 +17,7 @@ from bench.settings import FULL, QUICK, Run
 from timeloom.ports.sandbox import Program, SandboxUnavailableError
 from timeloom.sandbox.docker.profile import DEFAULT_IMAGE
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.sandbox.tree import Tree
+from timeloom.sandbox.processes.process_tree import Tree
 
 SOCKET: Final = "TIMELOOM_DOCKER_SOCKET"
 """Names the socket of a container engine that has our image: `scripts/with-engine` starts one."""

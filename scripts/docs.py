@@ -13,8 +13,8 @@ from typing import cast
 
 import msgspec
 
-from timeloom.config.table import ROWS, Row
-from timeloom.config.values import expected
+from timeloom.config.catalogue import ROWS, Row
+from timeloom.config.parse_value import expected
 from timeloom.core.blocks import BLOCK_CLASSES, Unknown
 from timeloom.core.codes import CODES
 

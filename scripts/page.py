@@ -80,8 +80,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def write_document() -> None:
     """The OpenAPI document, from which the types of the page are made."""
+    from timeloom.server.endpoints import OPERATIONS  # noqa: PLC0415
     from timeloom.server.openapi import document  # noqa: PLC0415 - what only checks does not need the package
-    from timeloom.server.table import OPERATIONS  # noqa: PLC0415
 
     described = json.loads(document(OPERATIONS))
     (WEB / "openapi.json").write_text(json.dumps(described, indent=1) + "\n")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import settings
 
 from timeloom.core.render.segments import RenderedSegment, extends
-from timeloom.runtime import prompting
-from timeloom.runtime.session import Session
+from timeloom.runtime.prompt import builder
+from timeloom.runtime.session.session import Session
 
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("thorough", derandomize=False, deadline=None, max_examples=2000, print_blob=True)
@@ -30,6 +30,6 @@ def each_prompt_extends_the_one_before() -> Generator[None]:
         assert forgotten != was_forgotten or extends(before, segments), "a prompt changed what was sent before"
         last[session.conversation] = (segments, forgotten)
 
-    prompting.watchers.append(watch)
+    builder.watchers.append(watch)
     yield
-    prompting.watchers.remove(watch)
+    builder.watchers.remove(watch)

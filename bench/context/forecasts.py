@@ -8,8 +8,8 @@ import msgspec
 from bench.context.provider_cache import OPUS, Bill
 from timeloom.core.ids import ConversationId
 from timeloom.ports.store import Finding, Store
-from timeloom.runtime.cache_ledger import CacheRow
-from timeloom.runtime.replay import ReplayedCall, replay
+from timeloom.runtime.replay.cache_ledger import CacheRow
+from timeloom.runtime.replay.replay import ReplayedCall, replay
 
 _NO_EXPLANATION: Final = frozenset({"estimate", "evicted", "more_kept", "not_reported", "no_outcome"})
 """Reasons that say that a forecast was wrong, and not what changed the prompt."""

@@ -29,13 +29,13 @@ from timeloom.core.timeline import Entry
 from timeloom.ports.model import Finished, ModelEvent, ModelRequest
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.providers.script import ScriptedModel, Step
-from timeloom.runtime.inbox import Inbox
-from timeloom.runtime.make_room import Room
-from timeloom.runtime.session import Session
-from timeloom.runtime.turn import Turns
-from timeloom.stores.memory import MemoryStore
+from timeloom.runtime.context.fit_window import Room
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.inbox import Inbox
+from timeloom.runtime.turn.loop import Turns
+from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.tools.outcome import outcome_of
 from timeloom.tools.registry import ToolRegistry
-from timeloom.tools.returned import outcome_of
 
 MODEL: Final = "anthropic:claude-opus-4-6"
 """The model of the recorded sessions; nothing is sent to it."""

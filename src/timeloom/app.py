@@ -20,26 +20,26 @@ from timeloom.core.policy.compaction import CompactSettings
 from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.policy.pruning import PruneSettings
-from timeloom.core.render.cards import CardLimits
-from timeloom.core.render.previews import shown_text
-from timeloom.core.stream.live import LiveDelta
+from timeloom.core.render.entries.cards import CardLimits
+from timeloom.core.render.entries.previews import shown_text
+from timeloom.core.stream.live_reply import LiveDelta
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.model import Model
 from timeloom.ports.store import Store
-from timeloom.runtime.act import Workshop
-from timeloom.runtime.ask_model import Asking
-from timeloom.runtime.cache_rates import cache_rates
-from timeloom.runtime.compact import Compactor
-from timeloom.runtime.govern import Governor
-from timeloom.runtime.inbox import Inbox
-from timeloom.runtime.make_room import Room
-from timeloom.runtime.prompting import ConversationPrompter, PromptSettings, SystemText, system_text
-from timeloom.runtime.prune import Pruner
-from timeloom.runtime.resume import resume
-from timeloom.runtime.session import HOLDER, Session
-from timeloom.runtime.title import Titling
-from timeloom.runtime.turn import Turns
+from timeloom.runtime.context.compact import Compactor
+from timeloom.runtime.context.fit_window import Room
+from timeloom.runtime.context.prune import Pruner
+from timeloom.runtime.governance.governor import Governor
+from timeloom.runtime.prompt.builder import ConversationPrompter, PromptSettings, SystemText, system_text
+from timeloom.runtime.prompt.cache_rates import cache_rates
+from timeloom.runtime.session.resume import resume
+from timeloom.runtime.session.session import HOLDER, Session
+from timeloom.runtime.turn.ask_model import Asking
+from timeloom.runtime.turn.execute_action import Workshop
+from timeloom.runtime.turn.inbox import Inbox
+from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.title import Titling
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.exec.tool import ExecTool
 from timeloom.tools.react.hide import Hiding

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from timeloom.cli import main
 from timeloom.cli.main import COMMANDS
-from timeloom.config.table import BY_KEY
+from timeloom.config.catalogue import BY_KEY
 from timeloom.core.blocks import BLOCK_TYPES
 from timeloom.core.codes import CODES
 from timeloom.tools.react.toolset import react_tools

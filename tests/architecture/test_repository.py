@@ -105,8 +105,3 @@ def test_every_script_can_be_executed() -> None:
 def test_no_file_has_a_conflict_mark_or_a_stray_end_of_line() -> None:
     marks = re.compile(r"^(<{7} |>{7} )|\r$", re.MULTILINE)
     assert [name_of(file) for file in PYTHON if marks.search(text_of(file))] == []
-
-
-def test_no_two_modules_of_the_tests_have_one_name() -> None:
-    names = [file.name for file in PYTHON if "tests" in file.relative_to(ROOT).parts and file.name != "conftest.py"]
-    assert sorted(names) == sorted(set(names)), "pytest imports them by their names alone"

@@ -3,23 +3,23 @@
 import asyncio
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from spender import LIMIT, TREE, amounts, read_effects
 
+from tests.contract.spender import LIMIT, TREE, amounts, read_effects
+from tests.harness.repository import ROOT, program
 from timeloom.ports.ledger import Amounts
 from timeloom.stores.sqlite import SqliteStore
 
-SPENDER = Path(__file__).with_name("spender.py")
+SPENDER = program("tests.contract.spender")
 PROCESSES = 4
 
 
 def spender(folder: Path, process: int, seed: int) -> subprocess.Popen[str]:
-    command = [sys.executable, str(SPENDER), str(folder), str(process), str(seed)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [*SPENDER, str(folder), str(process), str(seed)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def wait_for_calls(folder: Path, number: int) -> None:

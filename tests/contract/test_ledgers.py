@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.stores.memory import MemoryStore
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.ledger_contract import DURABLE_LEDGER_CONTRACT, LEDGER_CONTRACT, Check
 

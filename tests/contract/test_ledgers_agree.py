@@ -17,9 +17,9 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import MEASURES
 from timeloom.ports.ledger import Amounts, Cap, Ledger, Most, Reservation, Reserved
 from timeloom.ports.store import Store
-from timeloom.stores.memory import MemoryStore
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.testing.store_contract.building import header
+from timeloom.testing.store_contract.fixtures import header
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import pytest
 import uvloop
 
 from timeloom.ports.model import Model
-from timeloom.providers.anthropic import AnthropicModel
-from timeloom.providers.openai import OpenAIModel
+from timeloom.providers.anthropic.model import AnthropicModel
+from timeloom.providers.openai.model import OpenAIModel
 from timeloom.providers.settings import ModelSettings, Timeouts
 from timeloom.testing.model_contract import (
     HTTP_CONTRACT,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.stores.memory import MemoryStore
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 from timeloom.testing.store_contract import DURABLE_CONTRACT, STORE_CONTRACT, Check
 

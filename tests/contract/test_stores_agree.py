@@ -23,7 +23,7 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
-from timeloom.core.blocks.erasing import erased
+from timeloom.core.blocks.redact import erased
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
@@ -31,9 +31,9 @@ from timeloom.core.timeline import Draft
 from timeloom.ports.leases import Lease
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import Store
-from timeloom.stores.memory import MemoryStore
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.testing.store_contract.building import PATH, draft, header
+from timeloom.testing.store_contract.fixtures import PATH, draft, header
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from timeloom.core.blocks import AnyBlock, Attachment, Thinking, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.testing.store_contract.building import PATH, draft, header
+from timeloom.testing.store_contract.fixtures import PATH, draft, header
 from timeloom.wire.record import encode_record
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
-from crash_scene import IRREVERSIBLE
-from life import record_sha256
-from outside import Asked, Began, Born, Did, Line, Rested, Stored
 
+from tests.crash.crash_scenes import IRREVERSIBLE
+from tests.crash.external_world import Asked, Began, Born, Did, Line, Rested, Stored
+from tests.crash.victim_process import record_sha256
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,

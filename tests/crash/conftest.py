@@ -3,9 +3,10 @@
 from collections.abc import Generator, Mapping
 
 import pytest
-from checker import problems
-from crash_scene import SCENES
-from lives import History, Undisturbed, Zygote, zygote
+
+from tests.crash.checker import problems
+from tests.crash.crash_scenes import SCENES
+from tests.crash.victim_pool import History, Undisturbed, Zygote, zygote
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from checker import Evidence, problems
-from life import CONVERSATION, Fate
-from lives import KILLED, History, Undisturbed, Zygote
-from outside import Asked, Began, Born, Did, Line, Rested, Stored
 
+from tests.crash.checker import Evidence, problems
+from tests.crash.external_world import Asked, Began, Born, Did, Line, Rested, Stored
+from tests.crash.victim_pool import KILLED, History, Undisturbed, Zygote
+from tests.crash.victim_process import CONVERSATION, Fate
 from timeloom.core.blocks import (
     AnyBlock,
     ApprovalDecided,

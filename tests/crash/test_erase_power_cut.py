@@ -6,15 +6,15 @@ import random
 from pathlib import Path
 
 import pytest
-from forgetful import Recorder, RecordingDisk, RecordingVfs
 
+from tests.crash.forgetful_disk import Recorder, RecordingDisk, RecordingVfs
 from timeloom.core.blocks import Attachment, Titled, TurnEnded, TurnStarted, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Entry
 from timeloom.ports.clock import SystemClock
-from timeloom.runtime.erase import Asked, erase
+from timeloom.runtime.erase.erase import Asked, erase
 from timeloom.stores.sqlite import SqliteStore
-from timeloom.testing.store_contract.building import PATH, draft, header, thought
+from timeloom.testing.store_contract.fixtures import PATH, draft, header, thought
 
 SEEDS = range(int(os.environ.get("TIMELOOM_CRASH_SEEDS", "2")))
 CUTS = int(os.environ.get("TIMELOOM_POWER_CUTS", "30"))

@@ -5,11 +5,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.harness.repository import ROOT, program
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
@@ -17,7 +17,7 @@ from timeloom.wire.record import encode_record
 
 SEEDS = range(int(os.environ.get("TIMELOOM_CRASH_SEEDS", "2")))
 KILLS = 3
-APPENDER = Path(__file__).with_name("appender.py")
+APPENDER = program("tests.crash.appender")
 
 Acknowledged = dict[ConversationId, dict[int, str] | None]
 """The records of each conversation by seq; none for one whose delete had begun."""
@@ -34,8 +34,8 @@ def test_what_was_acknowledged_survives_kill_9(seed: int, tmp_path: Path) -> Non
 
 def killed_after(lines: int, folder: Path, seed: int) -> list[str]:
     """What the program had printed when it died, a little after so many lines."""
-    command = [sys.executable, str(APPENDER), str(folder), str(seed)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [*APPENDER, str(folder), str(seed)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         printed = [process.stdout.readline() for _ in range(lines)]
         process.send_signal(signal.SIGKILL)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from forgetful import Recorder, RecordingDisk, RecordingVfs
 
+from tests.crash.forgetful_disk import Recorder, RecordingDisk, RecordingVfs
 from timeloom.core.blocks import Attachment, Titled, UserPrompt
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.reader import ConversationUnknownError
 from timeloom.stores.sqlite import SqliteStore, writer
-from timeloom.testing.store_contract.building import PATH, draft, header, thought
+from timeloom.testing.store_contract.fixtures import PATH, draft, header, thought
 
 SEEDS = range(int(os.environ.get("TIMELOOM_CRASH_SEEDS", "4")))
 CUTS = int(os.environ.get("TIMELOOM_POWER_CUTS", "30"))

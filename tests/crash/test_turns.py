@@ -11,10 +11,11 @@ from itertools import repeat
 from pathlib import Path
 
 import pytest
-from checker import problems
-from crash_scene import SCENES
-from life import Fate
-from lives import History, Undisturbed, Zygote
+
+from tests.crash.checker import problems
+from tests.crash.crash_scenes import SCENES
+from tests.crash.victim_pool import History, Undisturbed, Zygote
+from tests.crash.victim_process import Fate
 
 KILLS = int(os.environ.get("TIMELOOM_CRASH_KILLS", "100"))
 """How many kills there are at least, in all tests of this file."""

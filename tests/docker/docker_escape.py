@@ -4,8 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from docker_stage import STRATEGIES, Strategy, profile
-
+from tests.docker.docker_harness import STRATEGIES, Strategy, profile
 from timeloom.ports.sandbox import Sandbox
 from timeloom.sandbox.docker import DockerSandbox
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from docker_stage import STRATEGIES, Strategy
 
+from tests.docker.docker_harness import STRATEGIES, Strategy
 from timeloom.ports.sandbox import MIB, Limits, SandboxUnavailableError
 from timeloom.sandbox.docker import DockerProfile
-from timeloom.sandbox.docker.container import RELAY_ID, Plan, describe, fits
-from timeloom.sandbox.docker.group import group_of
+from timeloom.sandbox.docker.cgroup import group_of
+from timeloom.sandbox.docker.container_spec import RELAY_ID, Plan, describe, fits
 from timeloom.sandbox.docker.identity import check_identity
 from timeloom.sandbox.docker.image import write_context
 from timeloom.sandbox.docker.profile import read_caps
-from timeloom.sandbox.run_folder import Owner, RunFolder
+from timeloom.sandbox.folders.run_folder import Owner, RunFolder
 
 RUN = RunFolder(Path("/runs/a/b"))
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from docker_stage import profile
 
+from tests.docker.docker_harness import profile
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.docker import DockerSandbox
 from timeloom.sandbox.docker.engine import Engine, EngineError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.sandbox.docker.inside.relay import Pair
+from timeloom.sandbox.docker.guest.relay import Pair
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_end_of_one_is_the_end_of_the_other(ends: tuple[socket.socket, socke
 
 
 def test_what_runs_inside_imports_nothing_but_the_standard_library() -> None:
-    inside = Path(__file__).parents[2] / "src/timeloom/sandbox/docker/inside"
+    inside = Path(__file__).parents[2] / "src/timeloom/sandbox/docker/guest"
     for name in ("launch.py", "relay.py"):
         lines = (inside / name).read_text(encoding="utf-8").splitlines()
         assert not [line for line in lines if line.startswith(("import timeloom", "from timeloom"))]

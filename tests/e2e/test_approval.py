@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from chat_stage import Stage, answer, call
+
+from tests.e2e.chat_harness import Stage, answer, call
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e"
 ASK = ("--ask-before", "react.write")

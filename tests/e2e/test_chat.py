@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from timeloom.providers.local.weights import is_installed
-from timeloom.providers.naming import DEMO_NOTICE
+from timeloom.providers.registry import DEMO_NOTICE
 
 SCRIPT = """
 - reply: |

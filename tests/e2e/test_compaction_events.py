@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from chat_stage import Stage, answer, call
+from tests.e2e.chat_harness import Stage, answer, call
 
 
 def talk(tmp_path: Path, *options: str) -> tuple[str, str]:

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from chat_stage import Stage, answer, call
 
+from tests.e2e.chat_harness import Stage, answer, call
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 

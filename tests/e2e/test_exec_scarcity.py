@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from test_exec_command import executes, exported, ran, scripted, timeloom
+from tests.e2e.test_exec_command import executes, exported, ran, scripted, timeloom
 
 FULL = "the disk is full that has the folder in which programs are run"
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import PseudoTerminal
 
+from tests.e2e.pseudo_terminal import PseudoTerminal
 from timeloom.core.blocks import (
     Attachment,
     ConversationStarted,

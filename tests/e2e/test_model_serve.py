@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.providers.naming import open_model
+from timeloom.providers.registry import open_model
 from timeloom.providers.settings import ModelSettings
-from timeloom.testing.model_contract.building import outcome
+from timeloom.testing.model_contract.fixtures import outcome
 
 REQUEST = ModelRequest(system="", segments=(TextSegment("hello"),))
 

@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import PseudoTerminal
 
+from tests.e2e.pseudo_terminal import PseudoTerminal
 from timeloom.core.ids import ConversationId
 from timeloom.stores.batch import record_crc
 

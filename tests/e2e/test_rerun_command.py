@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from chat_stage import Stage, answer, call
+
+from tests.e2e.chat_harness import Stage, answer, call
 
 WRITE = call("react.write", path="files/note.md", content="# Note on ferries")
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_exec_command import children_of, executes, scripted, timeloom
 
-from timeloom.sandbox.cgroup import hierarchies
+from tests.e2e.test_exec_command import children_of, executes, scripted, timeloom
+from timeloom.sandbox.processes.cgroup import hierarchies
 
 RUNS_ON = (
     "import os, signal, time",

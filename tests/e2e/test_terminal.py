@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from chat_stage import Stage, answer, call, slowly, thought
+
+from tests.e2e.chat_harness import Stage, answer, call, slowly, thought
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m\u202egnp.exe &#27;[1m"
 

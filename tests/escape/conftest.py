@@ -5,7 +5,8 @@ import os
 from collections.abc import Generator
 
 import pytest
-from escape_stage import BACKENDS, SECRET, Stage
+
+from tests.escape.escape_harness import BACKENDS, SECRET, Stage
 
 
 @pytest.fixture(scope="session", params=BACKENDS)

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
-from timeloom.testing.sandbox_contract.building import TableBroker, program
 from timeloom.testing.sandbox_contract.ending import sleeper
+from timeloom.testing.sandbox_contract.fixtures import TableBroker, program
 
 
 async def main(folder: Path, mark: str) -> None:

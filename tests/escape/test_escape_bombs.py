@@ -5,11 +5,10 @@ import shutil
 import time
 from pathlib import Path
 
-from escape_stage import Stage
-
+from tests.escape.escape_harness import Stage
 from timeloom.ports.sandbox import MIB, Limits
-from timeloom.testing.sandbox_contract.building import WAIT_S, left, program
 from timeloom.testing.sandbox_contract.ending import alive, sleeper
+from timeloom.testing.sandbox_contract.fixtures import WAIT_S, left, program
 
 
 def free_bytes() -> int:

@@ -3,28 +3,28 @@
 import asyncio
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from escape_stage import mounts
 
-from timeloom.sandbox.cgroup import hierarchies
+from tests.escape.escape_harness import mounts
+from tests.harness.repository import ROOT, program
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.sandbox.local.orphans import orphans
+from timeloom.sandbox.processes.cgroup import hierarchies
 from timeloom.testing.sandbox_contract.ending import alive
 
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
+SUPERVISOR = program("tests.escape.supervisor")
 MARK = "sleeper-of-a-dead-supervisor"
 
 
 @pytest.fixture(name="supervisor")
 def _supervisor(tmp_path: Path) -> Generator["subprocess.Popen[str]"]:
     """One whose program runs; the mark is handed over backwards, so that only the program's process bears it."""
-    command = [sys.executable, str(SUPERVISOR), str(tmp_path), MARK[::-1]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [*SUPERVISOR, str(tmp_path), MARK[::-1]]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         yield process

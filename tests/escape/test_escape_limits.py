@@ -7,10 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
-from escape_stage import Stage
 
+from tests.escape.escape_harness import Stage
 from timeloom.ports.sandbox import MIB, Limits
-from timeloom.testing.sandbox_contract.building import WAIT_S
+from timeloom.testing.sandbox_contract.fixtures import WAIT_S
 
 GROWTH = Limits(wall_s=WAIT_S, growth_bytes=64 * MIB)
 MEMORY = Limits(wall_s=WAIT_S, memory_bytes=160 * MIB)

@@ -5,7 +5,8 @@ import socket
 from collections.abc import Generator
 
 import pytest
-from escape_stage import Stage
+
+from tests.escape.escape_harness import Stage
 
 
 @pytest.fixture(name="listening")

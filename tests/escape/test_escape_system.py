@@ -5,10 +5,9 @@ import platform
 import time
 from pathlib import Path
 
-from escape_stage import Stage, mounts
-
+from tests.escape.escape_harness import Stage, mounts
 from timeloom.sandbox.seccomp import REFUSED
-from timeloom.testing.sandbox_contract.building import Heard, TableBroker, program
+from timeloom.testing.sandbox_contract.fixtures import Heard, TableBroker, program
 
 
 def number(name: str) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_aws import CREDENTIALS, FakeAws
-from fargate_stage import Stage
+
+from tests.fargate.fake_aws import CREDENTIALS, FakeAws
+from tests.fargate.fargate_harness import Stage
 
 _numbers = itertools.count()
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from fake_task import Container
 from werkzeug.serving import make_server
+
+from tests.fargate.fake_task import Container
 
 ECS = "AmazonEC2ContainerServiceV20141113."
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "eu-west-1"}

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from fargate_stage import Stage
 
+from tests.fargate.fargate_harness import Stage
 from timeloom.ports.sandbox import Sandbox
 from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT, Check
 

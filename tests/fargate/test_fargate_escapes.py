@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_task import INSIDE, ROOT, Container
-from fargate_stage import Finished, Stage
 
+from tests.fargate.fake_task import INSIDE, ROOT, Container
+from tests.fargate.fargate_harness import Finished, Stage
 from timeloom.ports.sandbox import Limits
-from timeloom.sandbox.remote.confine import Cell
+from timeloom.sandbox.remote.drop_privileges import Cell
 from timeloom.sandbox.remote.landlock import version
 
 pytestmark = pytest.mark.anyio
@@ -165,7 +165,7 @@ def test_what_a_program_has_left_running_is_gone_when_its_keeper_is(tmp_path: Pa
         socket="/workspace/none",
         limits=Limits(processes=40),
     )
-    keeper = f"{sys.executable} -I -m timeloom.sandbox.remote.keeper '{msgspec.json.encode(cell).decode()}'"
+    keeper = f"{sys.executable} -I -m timeloom.sandbox.remote.init '{msgspec.json.encode(cell).decode()}'"
     command = ("sh", "-c", f"{keeper}; echo code $? >&2; {COUNT.format(uid=INSIDE)}; true")
     container = Container.start({"PATH": "/usr/bin:/bin"}, tmp_path, command)
     assert container.wait() == 0

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fargate_stage import Stage
 
+from tests.fargate.fargate_harness import Stage
 from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.policy.gates import Caller
 from timeloom.ports.sandbox import Leave, Limits, Program, SandboxUnavailableError
 from timeloom.sandbox.fargate.tasks import SECRETS, Tasks
 from timeloom.sandbox.remote.bucket import Bucket
-from timeloom.sandbox.remote.payload import PAYLOAD_VARIABLE
+from timeloom.sandbox.remote.launch_payload import PAYLOAD_VARIABLE
 
 pytestmark = pytest.mark.anyio
 

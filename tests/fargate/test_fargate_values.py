@@ -14,9 +14,9 @@ from timeloom.ports.clock import SystemClock
 from timeloom.ports.sandbox import Leave, MadeCall
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolSpec
 from timeloom.sandbox.fargate import scoped
-from timeloom.sandbox.fargate.sending import rewritten
-from timeloom.sandbox.remote.payload import MAX_PAYLOAD_BYTES, Launch, Parcel, sealed, unsealed
-from timeloom.sandbox.remote.toolbox import MAX_KEPT_CHARS, Toolbox, answer_of
+from timeloom.sandbox.fargate.upload import rewritten
+from timeloom.sandbox.remote.launch_payload import MAX_PAYLOAD_BYTES, Launch, Parcel, sealed, unsealed
+from timeloom.sandbox.remote.tool_loader import MAX_KEPT_CHARS, Toolbox, answer_of
 
 LISTED = yaml.safe_dump(
     {"bundles": {"version": "1", "items": [{"id": "a", "key": "of a"}, {"id": "b", "key": "of b"}]}}

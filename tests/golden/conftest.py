@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from example_stage import Stage
 
+from tests.golden.example_harness import Stage
 from timeloom.stores.sqlite import SqliteStore
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from timeloom.core.blocks import Attachment, ConversationStarted, ForkPoint, Thinking, Titled, UserPrompt
-from timeloom.core.blocks.payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import put_back, references
 from timeloom.core.ids import ConversationId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.store import Store

@@ -1,8 +1,8 @@
 """Files in a turn: what the tools that write, read, find and hide them leave, on the timeline and in the prompt."""
 
 import pytest
-from example_stage import ROWS, SEARCH, Stage, Talk, Upload, answers, calls
 
+from tests.golden.example_harness import ROWS, SEARCH, Stage, Talk, Upload, answers, calls
 from timeloom.core.sources import SourceRow
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.define import tool

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from example_stage import Stage, answers, calls
 
+from tests.golden.example_harness import Stage, answers, calls
 from timeloom.ports.sandbox import Broker, Ending, Output, Program, Ran
 from timeloom.tools.exec.tool import TOOL_ID, ExecTool
 

@@ -1,8 +1,8 @@
 """The course of a turn: plans, what is refused, what tools return, what arrives meanwhile, and a turn as a whole."""
 
 import pytest
-from example_stage import SEARCH, CountedIds, Stage, Upload, answers, calls, decided
 
+from tests.golden.example_harness import SEARCH, CountedIds, Stage, Upload, answers, calls, decided
 from timeloom.core.blocks import PlansCompacted
 from timeloom.core.policy.next_step import Limits
 from timeloom.core.view.plans import skeletons

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from make_v1 import listing
 
+from tests.golden.make_v1 import listing
 from timeloom.core.blocks import BLOCK_CLASSES
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import Verified

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from server_stage import CHAT, LIST, Json, Served, Stage, always, answers, calls, run
 from starlette.requests import HTTPConnection
 
-from timeloom.server.access import cookie_of
-from timeloom.server.door import Who
-from timeloom.server.rules import Rules
-from timeloom.server.table import OPERATIONS, Operation
-from timeloom.server.uploads import UploadLimits
+from tests.server.server_harness import CHAT, LIST, Json, Served, Stage, always, answers, calls, run
+from timeloom.server.auth.access_policy import Rules
+from timeloom.server.auth.authenticate import cookie_of
+from timeloom.server.authorize import Who
+from timeloom.server.endpoints import OPERATIONS, Operation
+from timeloom.server.http.uploads import UploadLimits
 
 EVER = {"start": "2000-01-01T00:00:00.000000Z", "end": "2100-01-01T00:00:00.000000Z"}
 

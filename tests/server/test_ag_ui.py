@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from ag_ui.core import Event, RunAgentInput
 from pydantic import TypeAdapter
-from server_stage import CHAT, LIST, Client, Served, Stage, always, answers, calls, run, slowly
 
-from timeloom.server.ag_ui_run import KEPT
+from tests.server.server_harness import CHAT, LIST, Client, Served, Stage, always, answers, calls, run, slowly
+from timeloom.server.protocols.ag_ui.run import KEPT
 
 Said = dict[str, Any]
 EVENT: TypeAdapter[object] = TypeAdapter(Event)

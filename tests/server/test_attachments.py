@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx2
 import msgspec
 import pytest
-from server_stage import CHAT, LIST, Client, Json, Stage, always, answers, calls, run, slowly
 
-from timeloom.core.stream.citations import CitationRewriter
-from timeloom.server.uploads import UploadLimits
+from tests.server.server_harness import CHAT, LIST, Client, Json, Stage, always, answers, calls, run, slowly
+from timeloom.core.citations.rewriter import CitationRewriter
+from timeloom.server.http.uploads import UploadLimits
 
 BOUNDARY = "x-boundary"
 

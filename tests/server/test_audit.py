@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from server_stage import LIST, Served, Stage, always, answers, calls, run
 
+from tests.server.server_harness import LIST, Served, Stage, always, answers, calls, run
 from timeloom.core.codes import CodedError
-from timeloom.server.audit import AuditEntry, AuditPage, AuditQuery, AuditTrail
+from timeloom.server.auth.audit_log import AuditEntry, AuditPage, AuditQuery, AuditTrail
 
 AUDIT = "/audit/home/demo"
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from server_stage import LIST, Served, Stage, always, answers, calls, run
-
+from tests.server.server_harness import LIST, Served, Stage, always, answers, calls, run
 from timeloom.app import Setting
 from timeloom.core.ids import ConversationId
-from timeloom.runtime.elsewhere import EXPORTS, HISTORY
+from timeloom.runtime.erase.side_files import EXPORTS, HISTORY
 from timeloom.stores.sqlite import SqliteStore
 
 ANSWERS = always(answers("The answer is four."))

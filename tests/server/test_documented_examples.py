@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from markdown_it import MarkdownIt
-from server_stage import Client, Stage, answers, calls, run
+
+from tests.server.server_harness import Client, Stage, answers, calls, run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "server.md"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from server_stage import LIST, Client, Frame, Json, Served, Stage, always, answers, calls, run
 
+from tests.server.server_harness import LIST, Client, Frame, Json, Served, Stage, always, answers, calls, run
 from timeloom.core.blocks import Feedback
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.ports.store import Store
-from timeloom.server.feedback import ConversationsInPeriod, Satisfaction, TurnsWithFeedbacks
-from timeloom.stores.memory import MemoryStore
+from timeloom.server.routes.feedback import ConversationsInPeriod, Satisfaction, TurnsWithFeedbacks
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 
 ANSWERS = always(answers("The answer is four."))

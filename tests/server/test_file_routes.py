@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from server_stage import LIST, Client, Json, Stage, answers, calls, run
 
+from tests.server.server_harness import LIST, Client, Json, Stage, answers, calls, run
 from timeloom.app import Setting
 from timeloom.core.blocks import (
     AnyBlock,
@@ -28,8 +28,8 @@ from timeloom.core.ids import CallId, ConversationId, TurnId
 from timeloom.core.policy.gates import Caller
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.store import Store
-from timeloom.runtime.hosting import PIECE_BYTES, get_artifact_url
-from timeloom.stores.memory import MemoryStore
+from timeloom.runtime.read.files import PIECE_BYTES, get_artifact_url
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.stores.sqlite import SqliteStore
 
 NAME = ConversationId("conv_1")

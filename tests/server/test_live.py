@@ -3,8 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from server_stage import LIST, Frame, Json, Served, Stage, always, answers, calls, run, slowly
-
+from tests.server.server_harness import LIST, Frame, Json, Served, Stage, always, answers, calls, run, slowly
 from timeloom.core.policy.next_step import Limits
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from server_stage import CHAT, LIST, Stage, always, answers, calls, run
 
+from tests.server.server_harness import CHAT, LIST, Stage, always, answers, calls, run
 from timeloom.core.blocks import ModelAnswered
 from timeloom.core.blocks.round import Usage
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry
-from timeloom.server.metrics import Metrics
-from timeloom.server.rules import Rules
+from timeloom.server.auth.access_policy import Rules
+from timeloom.server.observability.metrics import Metrics
 
 
 def samples(text: str) -> dict[tuple[str, str], float]:

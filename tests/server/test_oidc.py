@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key as new_rsa_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
-from server_stage import LIST, Stage, always, answers, run
 
+from tests.server.server_harness import LIST, Stage, always, answers, run
 from timeloom.core.codes import CodedError
-from timeloom.server.access import Caller, Doorkeeper
-from timeloom.server.oidc import Claims, Expected, Issuer, open_issuer
+from timeloom.server.auth.authenticate import Caller, Doorkeeper
+from timeloom.server.auth.oidc import Claims, Expected, Issuer, open_issuer
 
 AUDIENCE = "timeloom"
 Private = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey

@@ -9,10 +9,10 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
-from server_stage import Served, Stage, always, answers, calls, run, slowly
 
+from tests.server.server_harness import Served, Stage, always, answers, calls, run, slowly
 from timeloom.core.ids import ConversationId, TurnId
-from timeloom.server.histories import BEFORE, Histories, Line, Spot, with_history
+from timeloom.server.history_match import BEFORE, Histories, Line, Spot, with_history
 
 V1 = "/v1/chat/completions"
 USAGE = {"input_tokens": 100, "cache_read_tokens": 40, "output_tokens": 7}

@@ -9,12 +9,12 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
-from server_stage import Served, Stage, Step, always, answers, calls, decided, run
 
+from tests.server.server_harness import Served, Stage, Step, always, answers, calls, decided, run
 from timeloom.core.blocks import Notice
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets
-from timeloom.server.asking import PAGE
+from timeloom.server.protocols.send_and_stream import PAGE
 
 EITHER = pytest.mark.parametrize("streams", [False, True])
 EXIT = decided({"action": "exit", "notes": "there is nothing to do"})

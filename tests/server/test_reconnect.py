@@ -6,9 +6,21 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from server_stage import Client, Frame, Json, Stage, Step, answers, blocks_in, calls, numbered, run, slowly
 from typing_extensions import override
 
+from tests.server.server_harness import (
+    Client,
+    Frame,
+    Json,
+    Stage,
+    Step,
+    answers,
+    blocks_in,
+    calls,
+    numbered,
+    run,
+    slowly,
+)
 from timeloom.ports.tool import ToolContext
 from timeloom.providers.script_file import parse_script
 from timeloom.stores.sqlite import SqliteStore

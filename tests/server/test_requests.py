@@ -9,18 +9,18 @@ from typing import cast
 import httpx2
 import msgspec
 import pytest
-from server_stage import CHAT, LIST, Json, Stage, always, answers, calls, run
 
+from tests.server.server_harness import CHAT, LIST, Json, Stage, always, answers, calls, run
 from timeloom.core.codes import CODES
 from timeloom.core.ids import ConversationId
-from timeloom.runtime import hub_seat
-from timeloom.runtime.hub_events import ChatBlock, Heartbeat
-from timeloom.server.access import Caller
-from timeloom.server.key_file import add_key, read_keys, remove_keys
-from timeloom.server.logs import JsonLines
-from timeloom.server.problems import STATUSES
-from timeloom.server.sse import frame
-from timeloom.server.table import OPERATIONS
+from timeloom.runtime.hub import live_conversation
+from timeloom.runtime.hub.events import ChatBlock, Heartbeat
+from timeloom.server.auth.api_keys import add_key, read_keys, remove_keys
+from timeloom.server.auth.authenticate import Caller
+from timeloom.server.endpoints import OPERATIONS
+from timeloom.server.http.problem_json import STATUSES
+from timeloom.server.http.sse import frame
+from timeloom.server.observability.logs import JsonLines
 
 ONE = "/conversations/{tenant}/{project}/{conversation_id}"
 
@@ -194,7 +194,11 @@ def test_the_document_has_the_headers_that_are_looked_at(tmp_path: Path) -> None
 
 def test_a_turn_is_logged_as_what_became_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def told() -> list[tuple[str, object]]:
-        said = [msgspec.json.decode(JsonLines().format(one)) for one in caplog.records if one.name == hub_seat.__name__]
+        said = [
+            msgspec.json.decode(JsonLines().format(one))
+            for one in caplog.records
+            if one.name == live_conversation.__name__
+        ]
         return [(one["message"], one.get("reason")) for one in said]
 
     async def check() -> None:

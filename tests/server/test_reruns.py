@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 import msgspec
-from server_stage import LIST, Client, Json, Served, Stage, answers, calls, run
 
+from tests.server.server_harness import LIST, Client, Json, Served, Stage, answers, calls, run
 from timeloom.core.ids import ConversationId
 from timeloom.providers.script import Step
-from timeloom.runtime.compare import Comparison
-from timeloom.server.again import ComparedFork
-from timeloom.server.limits import Limits
+from timeloom.runtime.rerun.compare import Comparison
+from timeloom.server.rate_limit import Limits
+from timeloom.server.routes.reruns import ComparedFork
 from timeloom.testing import ScriptedModel
 
 LOOK = calls("t.look", size=3)

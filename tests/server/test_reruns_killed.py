@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx2
 import msgspec
 import pytest
-from server_stage import LIST, Client, Json, always, answers, calls, slowly
-from test_restart import PATIENCE_S, UNENDING_MS, serving, write_script
 
-from timeloom.runtime.resume import LEFT
-from timeloom.server.again import ComparedFork
+from tests.server.server_harness import LIST, Client, Json, always, answers, calls, slowly
+from tests.server.test_restart import PATIENCE_S, UNENDING_MS, serving, write_script
+from timeloom.runtime.session.resume import LEFT
+from timeloom.server.routes.reruns import ComparedFork
 
 WRITE, OTHER = (calls("react.write", path="a.md", content=text) for text in ("as recorded", "as run again"))
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from server_stage import Client, Step, answers, blocks_in, calls, numbered, slowly
 
+from tests.server.server_harness import Client, Step, answers, blocks_in, calls, numbered, slowly
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 

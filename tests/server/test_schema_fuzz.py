@@ -16,9 +16,9 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from server_stage import CHAT, LIST, Stage, always, answers, calls
 
-from timeloom.server.table import OPERATIONS, Operation
+from tests.server.server_harness import CHAT, LIST, Stage, always, answers, calls
+from timeloom.server.endpoints import OPERATIONS, Operation
 
 EXAMPLES = 20
 """Requests for each operation."""

@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 import socketio  # pyright: ignore[reportMissingTypeStubs]
-from server_stage import LIST, Served, Stage, always, answers, calls, numbered, run, slowly
 from websockets.asyncio.client import connect
 
-from timeloom.server.limits import Limits
-from timeloom.server.logs import JsonLines
+from tests.server.server_harness import LIST, Served, Stage, always, answers, calls, numbered, run, slowly
+from timeloom.server.observability.logs import JsonLines
+from timeloom.server.rate_limit import Limits
 
 EVENTS = (
     "chat.start",

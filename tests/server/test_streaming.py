@@ -6,9 +6,21 @@ import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from server_stage import CHAT, LIST, Client, Frame, Stage, answers, blocks_in, calls, numbered, run, slowly
 from typing_extensions import override
 
+from tests.server.server_harness import (
+    CHAT,
+    LIST,
+    Client,
+    Frame,
+    Stage,
+    answers,
+    blocks_in,
+    calls,
+    numbered,
+    run,
+    slowly,
+)
 from timeloom.app import open_session
 from timeloom.core.blocks import ConversationStarted, Titled
 from timeloom.core.ids import ConversationId

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from server_stage import answers, calls
 
+from tests.server.server_harness import answers, calls
 from timeloom.app import Setting, make_turns
 from timeloom.core.blocks import ConversationStarted, TurnStarted, UserPrompt
 from timeloom.core.ids import ConversationId
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
-from timeloom.runtime.session import Session
-from timeloom.server.telemetry import open_telemetry
-from timeloom.stores.memory import MemoryStore
+from timeloom.runtime.session.session import Session
+from timeloom.server.observability.telemetry import open_telemetry
+from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 
 CONVERSATION = ConversationId("conv_1770603271112_ab12cd34")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server_stage import CHAT, LIST, Served, Stage, always, answers, calls, numbered, run, slowly
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.server.server_harness import CHAT, LIST, Served, Stage, always, answers, calls, numbered, run, slowly
 from timeloom.core.blocks import ConversationStarted
-from timeloom.server.run import Serving, listen
+from timeloom.server.serve import Serving, listen
 
 ANNS = ConversationStarted(tenant="home", project="demo", user="ann")
 Told = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from timeloom import __version__
-from timeloom.cli.entry import Entry
+from timeloom.cli.entry_point import Entry
 
 COMMANDS: Final = {
     "approve": "Decide what a turn waits for, and go on with it.",
@@ -25,6 +25,13 @@ COMMANDS: Final = {
     "worker": "Go on with every turn that was left open, then exit.",
 }
 """What each does, in the words of its own help. The command is the function of that name in the module of that name."""
+FOLDERS: Final = {"demo", "model", "replay"}
+"""Commands that are folders; the command itself stands in their module `command`."""
+
+
+def module_of(command: str) -> str:
+    """The module that a command is loaded from."""
+    return f"timeloom.cli.commands.{command}{'.command' if command in FOLDERS else ''}"
 
 
 class Commands(Entry):
@@ -36,7 +43,7 @@ class Commands(Entry):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, loaded now."""
-        return getattr(import_module(f"timeloom.cli.{cmd_name}"), cmd_name) if cmd_name in COMMANDS else None
+        return getattr(import_module(module_of(cmd_name)), cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help."""

@@ -9,11 +9,11 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from timeloom.config.catalogue import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
 from timeloom.config.errors import ConfigError
 from timeloom.config.load import gather, load, load_data_dir
+from timeloom.config.parse_value import choices
 from timeloom.config.resolve import Loaded, unknown_variables
-from timeloom.config.table import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
-from timeloom.config.values import choices
 
 P = ParamSpec("P")
 R = TypeVar("R")

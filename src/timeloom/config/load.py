@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from timeloom.config.catalogue import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, assembled
 from timeloom.config.errors import ConfigError
 from timeloom.config.resolve import LEVELS, Loaded, Sources, find, resolve
-from timeloom.config.table import BY_KEY, CONFIG_NAME, CONFIG_OPTION, CONFIG_VARIABLE, assembled
 from timeloom.config.toml_file import ConfigFile, read_config, read_text
 
 MAX_INSTRUCTIONS_BYTES: Final = 256 * 1024

@@ -6,10 +6,10 @@ from typing import Final, Literal, cast
 
 import msgspec
 
+from timeloom.config.catalogue import OTHER_VARIABLES, PREFIX, ROWS, Row, assembled
+from timeloom.config.parse_value import from_text, from_value
 from timeloom.config.settings import Settings
-from timeloom.config.table import OTHER_VARIABLES, PREFIX, ROWS, Row, assembled
 from timeloom.config.toml_file import ConfigFile
-from timeloom.config.values import from_text, from_value
 
 Level = Literal["default", "file", "variable", "bundle", "option"]
 """Who said a value; each counts more than those before it."""

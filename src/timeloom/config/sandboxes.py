@@ -6,7 +6,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from timeloom.config.errors import ConfigError
-from timeloom.config.execution import ExecutionSettings, RuntimeSettings
+from timeloom.config.sections.execution import ExecutionSettings, RuntimeSettings
 from timeloom.ports.sandbox import Limits, Sandbox
 
 

@@ -7,18 +7,18 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from timeloom.config.about import About
-from timeloom.config.context import ContextSettings
-from timeloom.config.execution import ExecutionSettings
-from timeloom.config.governance import BudgetSettings, PolicySettings
-from timeloom.config.kinds import Seconds, Url
-from timeloom.config.server import ServerSettings
-from timeloom.config.telemetry import TelemetrySettings
+from timeloom.config.field_help import About
+from timeloom.config.sections.context import ContextSettings
+from timeloom.config.sections.execution import ExecutionSettings
+from timeloom.config.sections.governance import BudgetSettings, PolicySettings
+from timeloom.config.sections.server import ServerSettings
+from timeloom.config.sections.telemetry import TelemetrySettings
+from timeloom.config.value_types import Seconds, Url
 from timeloom.core.blocks.caching import CacheSettings, LifetimeChoice
 from timeloom.core.policy.fanout import FanoutMode
 from timeloom.core.policy.next_step import DEFAULT_MAX_ITERATIONS
 from timeloom.providers.settings import Price, Timeouts
-from timeloom.runtime.prompting import PromptSettings
+from timeloom.runtime.prompt.builder import PromptSettings
 from timeloom.tools.react.read import ReadLimits
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]

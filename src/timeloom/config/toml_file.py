@@ -9,10 +9,10 @@ from typing import Final, cast
 
 import msgspec
 
+from timeloom.config.catalogue import CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
 from timeloom.config.errors import ConfigError
-from timeloom.config.table import CONFIG_OPTION, CONFIG_VARIABLE, ROWS, Row
+from timeloom.config.parse_value import from_value
 from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
-from timeloom.config.values import from_value
 
 MAX_BYTES: Final = 256 * 1024
 """Largest file. A smaller limit cuts off long tables of prices; a larger one lets a wrong file be read for seconds."""

@@ -7,7 +7,7 @@ import msgspec
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.ports.blobs import Blobs
-from timeloom.ports.erasing import Erasing
+from timeloom.ports.eraser import Erasing
 from timeloom.ports.feedback import Judged
 from timeloom.ports.journal import Journal
 from timeloom.ports.leases import Leases

@@ -1,6 +1,6 @@
 """The protocol between a supervisor and the interpreter in a sandbox: length-prefixed JSON, and its messages.
 
-`inside/bootstrap.py` speaks the other side of it without importing anything from here.
+`guest/bootstrap.py` speaks the other side of it without importing anything from here.
 """
 
 import asyncio

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.ports.sandbox import Ending, Limits, Used
-from timeloom.sandbox.cgroup import Group
-from timeloom.sandbox.growth import MAX_DEPTH, Growth, measure
-from timeloom.sandbox.held import Held
-from timeloom.sandbox.tree import Tree, TreeUse
+from timeloom.sandbox.folders.disk_usage import MAX_DEPTH, Growth, measure
+from timeloom.sandbox.processes.cgroup import Group
+from timeloom.sandbox.processes.process_tree import Tree, TreeUse
+from timeloom.sandbox.processes.unlinked_files import Held
 
 LOOK_S: Final = 0.03
 """Between two looks. Longer lets a program overshoot: it fills some 100 MB of memory in this time; shorter costs

@@ -19,25 +19,25 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from timeloom.core.codes import CodedError
-from timeloom.runtime.hub_seat import Accepted
-from timeloom.server.access import TokenError, address_of, cookie_of
-from timeloom.server.browsers import guarded
-from timeloom.server.door import handshake, let_in
-from timeloom.server.downloads import Download
-from timeloom.server.openai_api import ADDRESS as OPENAI_ADDRESS
-from timeloom.server.openai_api import refused
+from timeloom.runtime.hub.live_conversation import Accepted
+from timeloom.server.auth.authenticate import TokenError, address_of, cookie_of
+from timeloom.server.authorize import handshake, let_in
+from timeloom.server.endpoints import OPERATIONS, SOCKETS, Operation, Socket
+from timeloom.server.http.downloads import Download
+from timeloom.server.http.problem_json import MEDIA_TYPE as PROBLEM_TYPE
+from timeloom.server.http.problem_json import problem, problem_of
+from timeloom.server.http.security_headers import guarded
+from timeloom.server.http.sse import MEDIA_TYPE as EVENTS_TYPE
+from timeloom.server.http.sse import EventStream
+from timeloom.server.http.uploads import is_form, read_form
+from timeloom.server.http.validation_error import what_is_wrong
 from timeloom.server.openapi import document
-from timeloom.server.page import page_routes
-from timeloom.server.place import Call, Place
-from timeloom.server.problems import MEDIA_TYPE as PROBLEM_TYPE
-from timeloom.server.problems import problem, problem_of
-from timeloom.server.socketio_app import PATH as SOCKETIO_PATH
-from timeloom.server.socketio_app import socketio_app
-from timeloom.server.sse import MEDIA_TYPE as EVENTS_TYPE
-from timeloom.server.sse import EventStream
-from timeloom.server.table import OPERATIONS, SOCKETS, Operation, Socket
-from timeloom.server.uploads import is_form, read_form
-from timeloom.server.wording import what_is_wrong
+from timeloom.server.protocols.openai.routes import ADDRESS as OPENAI_ADDRESS
+from timeloom.server.protocols.openai.routes import refused
+from timeloom.server.protocols.socketio import PATH as SOCKETIO_PATH
+from timeloom.server.protocols.socketio import socketio_app
+from timeloom.server.routes.web_ui import page_routes
+from timeloom.server.services import Call, Place
 
 TOKEN: Final = "token"
 

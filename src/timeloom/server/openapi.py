@@ -8,12 +8,12 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from timeloom import __version__
-from timeloom.server.downloads import Download
-from timeloom.server.problems import MEDIA_TYPE as PROBLEM_TYPE
-from timeloom.server.problems import Problem
-from timeloom.server.sse import EventStream
-from timeloom.server.table import Operation
-from timeloom.server.uploads import FORM
+from timeloom.server.endpoints import Operation
+from timeloom.server.http.downloads import Download
+from timeloom.server.http.problem_json import MEDIA_TYPE as PROBLEM_TYPE
+from timeloom.server.http.problem_json import Problem
+from timeloom.server.http.sse import EventStream
+from timeloom.server.http.uploads import FORM
 
 Json = dict[str, object]
 """A JSON object of the document."""

@@ -19,7 +19,7 @@ from timeloom.core.blocks import (
     UserPrompt,
     WorkingSummary,
 )
-from timeloom.core.blocks.payloads import INLINE_BYTES, REPEATED_BYTES, references, take_out
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES, REPEATED_BYTES, references, take_out
 from timeloom.core.ids import ConversationId, IdError, TurnId, conversation_id
 from timeloom.core.payload import BlobRef, most_bytes
 from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place

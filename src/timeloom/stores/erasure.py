@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from timeloom.core.blocks import Titled
-from timeloom.core.blocks.payloads import references
+from timeloom.core.blocks.extract_payloads import references
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Draft, Entry, EntryError

@@ -5,8 +5,8 @@ from typing import Final, Protocol
 
 from timeloom.core.ids import ConversationId
 from timeloom.ports.ledger import RESERVE_WAIT_S, Amounts, BudgetBusyError, Reservation, Reserved
+from timeloom.stores.cancellation import taken
 from timeloom.stores.followers import Followers
-from timeloom.stores.giving_up import taken
 
 LOOK_S: Final = 0.1
 """How often one who waits looks again unasked: other processes settle without a word. A look is a transaction."""

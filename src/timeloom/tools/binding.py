@@ -10,11 +10,11 @@ from typing import Final, cast
 import msgspec
 
 from timeloom.core.paths import PathError, parse, rewrite
-from timeloom.core.paths.parsing import MAX_PATH_CHARS, has_scheme
-from timeloom.core.stream.scalars import mended
+from timeloom.core.paths.parse_path import MAX_PATH_CHARS, has_scheme
+from timeloom.core.stream.surrogates import mended
 from timeloom.ports.tool import ToolContext, ToolNotice
 from timeloom.tools.parameters import ParamsError
-from timeloom.tools.referring import NotVisibleError, referred_text
+from timeloom.tools.references import NotVisibleError, referred_text
 
 MAX_REFS: Final = 64
 """Most references of one call. Smaller refuses a report of many parts; larger makes one call read much."""

@@ -27,9 +27,9 @@ from timeloom.ports.tool import (
 )
 from timeloom.tools.binding import WritePath
 from timeloom.tools.docstrings import describe
-from timeloom.tools.failures import failure
+from timeloom.tools.errors import failure
+from timeloom.tools.outcome import outcome_of
 from timeloom.tools.parameters import Parameters
-from timeloom.tools.returned import outcome_of
 from timeloom.tools.schema import params_schema
 
 ToolFunction = Callable[..., Awaitable[object]]

@@ -8,7 +8,7 @@ from typing import Final, cast
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.core.stream.scalars import mended
+from timeloom.core.stream.surrogates import mended
 from timeloom.tools.schema import JsonSchema, fragment, words
 
 _PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)

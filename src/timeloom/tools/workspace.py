@@ -17,7 +17,7 @@ import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PathError, PhysicalPath
-from timeloom.ports.files import BeneathError, open_beneath, open_folder_beneath
+from timeloom.platform.open_beneath import BeneathError, open_beneath, open_folder_beneath
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Largest file that is read or written. Smaller refuses datasets that people attach; larger fills memory, since a file

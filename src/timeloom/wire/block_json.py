@@ -23,7 +23,7 @@ from timeloom.core.paths import (
     parse,
 )
 from timeloom.core.payload import BlobRef
-from timeloom.core.stream.scalars import mended
+from timeloom.core.stream.surrogates import mended
 from timeloom.core.timeline import NO_TURN, Draft, EntryError, is_timestamp
 from timeloom.wire.layouts import Fields, layout_of
 

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from docker_stage import STRATEGIES, Strategy, containers, left_in, profile
 
+from tests.docker.docker_harness import STRATEGIES, Strategy, containers, left_in, profile
 from timeloom.sandbox.docker import DockerSandbox
 from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT, Check
 

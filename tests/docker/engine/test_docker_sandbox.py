@@ -8,8 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from docker_stage import SOCKET, STRATEGIES, EchoBroker, Strategy, containers, left_in, opened, profile, ran
 
+from tests.docker.docker_harness import (
+    SOCKET,
+    STRATEGIES,
+    EchoBroker,
+    Strategy,
+    containers,
+    left_in,
+    opened,
+    profile,
+    ran,
+)
+from tests.harness.repository import ROOT
 from timeloom.ports.sandbox import MIB, Limits, Program, SandboxUnavailableError
 from timeloom.sandbox.docker import DockerSandbox
 from timeloom.sandbox.docker.engine import Engine
@@ -39,7 +50,7 @@ DIES = """
 import asyncio, os, sys
 from pathlib import Path
 sys.path.insert(0, {folder!r})
-from docker_stage import EchoBroker, profile
+from tests.docker.docker_harness import EchoBroker, profile
 from timeloom.ports.sandbox import Program
 from timeloom.sandbox.docker import DockerSandbox
 
@@ -174,7 +185,7 @@ async def test_closing_while_a_container_starts_tells_whoever_waits_and_leaves_n
 
 
 async def test_what_a_dead_supervisor_left_ends_and_is_swept(strategy: Strategy, runs: Path) -> None:
-    script = DIES.format(folder=str(Path(__file__).parents[1]), runs=str(runs), strategy=strategy)
+    script = DIES.format(folder=str(ROOT), runs=str(runs), strategy=strategy)
     died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], check=False)
     assert died.returncode == -signal.SIGKILL
     engine = Engine(Path(SOCKET))

@@ -1,6 +1,7 @@
 """Patches: a unified diff, or a whole new text, applied to a file's text."""
 
-from timeloom.core.patch.model import (
+from timeloom.core.patch.apply import apply_patch, plan_diff, plan_patch, read_patch
+from timeloom.core.patch.types import (
     DRIFT_LINES,
     MAX_FILE_CHARS,
     MAX_FILE_LINES,
@@ -12,7 +13,6 @@ from timeloom.core.patch.model import (
     PatchResult,
     PlacedHunk,
 )
-from timeloom.core.patch.plan import apply_patch, plan_diff, plan_patch, read_patch
 
 __all__ = [
     "DRIFT_LINES",

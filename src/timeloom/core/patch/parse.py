@@ -10,9 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from timeloom.core.patch.form import Span
-from timeloom.core.patch.model import MAX_HUNKS, BodyLine, FileDiff, Hunk, PatchError
-from timeloom.core.patch.numbers import has_prefix, numbered_hunk
+from timeloom.core.patch.detect import Span
+from timeloom.core.patch.line_numbers import has_prefix, numbered_hunk
 from timeloom.core.patch.syntax import (
     HEADER,
     NUMBERED_HUNK,
@@ -22,6 +21,7 @@ from timeloom.core.patch.syntax import (
     skip_blank,
     tag_of,
 )
+from timeloom.core.patch.types import MAX_HUNKS, BodyLine, FileDiff, Hunk, PatchError
 
 _SIGNATURE_VERSION = re.compile(r"\d{1,4}\.\d{1,4}[\w.\- ()]{0,40}\s*")
 _BODY = "a line that starts with ' ', '+', '-' or '@@'"

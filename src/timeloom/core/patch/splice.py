@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from timeloom.core.patch.model import BodyLine, Hunk, PlacedHunk
+from timeloom.core.patch.types import BodyLine, Hunk, PlacedHunk
 
 
 class Endings(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import re
 
-from timeloom.core.patch.model import PatchError, shown
+from timeloom.core.patch.types import PatchError, shown
 
 NUMBERED_HUNK = re.compile(r"@@ ?-(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
 HEADER = re.compile(

@@ -23,10 +23,10 @@ from timeloom.core.paths.forms import (
     WorkingSummaryPath,
 )
 from timeloom.core.paths.names import MAX_NAME_BYTES, MAX_RELATIVE_BYTES, has_unseen
-from timeloom.core.paths.parsing import MAX_PATH_CHARS, parse
+from timeloom.core.paths.parse_path import MAX_PATH_CHARS, parse
 from timeloom.core.paths.physical import PhysicalPath, logical, physical
 from timeloom.core.paths.resource import ResourceName, parse_resource
-from timeloom.core.paths.rewriting import Rewritten, rewrite
+from timeloom.core.paths.rewrite import Rewritten, rewrite
 from timeloom.core.paths.selection import MAX_SELECTED, MAX_SID, EntriesPath, SourcesPath, TurnIndexesPath, select
 
 __all__ = [

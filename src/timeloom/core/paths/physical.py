@@ -8,7 +8,7 @@ from timeloom.core.ids import MessageId, TurnId
 from timeloom.core.paths.errors import PathError, shown
 from timeloom.core.paths.forms import AttachmentPath, EventAttachmentPath, FileForm, FilePath, LogicalPath
 from timeloom.core.paths.names import check_names
-from timeloom.core.paths.parsing import check_length
+from timeloom.core.paths.parse_path import check_length
 
 
 class PhysicalPath(msgspec.Struct, frozen=True):

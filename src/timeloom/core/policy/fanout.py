@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from timeloom.core.policy.reading import EXEC_PREFIX, Remark
+from timeloom.core.policy.read_reply import EXEC_PREFIX, Remark
 from timeloom.core.stream.decision import CallTool, Decision
 
 FanoutMode = Literal["off", "safe_fanout"]

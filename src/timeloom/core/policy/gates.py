@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.blocks.gate import Verdict
-from timeloom.core.view.governance import Origin
+from timeloom.core.view.text_origins import Origin
 
 Effect = Literal["pure", "idempotent", "irreversible"]
 """What repeating a call does: nothing, nothing more, or harm. A call of the last kind is never repeated unasked."""

@@ -6,7 +6,7 @@ import msgspec
 
 from timeloom.core.blocks import EndReason
 from timeloom.core.policy.fanout import FanoutMode, fanout_faults
-from timeloom.core.policy.reading import Remark, Reply, read_reply
+from timeloom.core.policy.read_reply import Remark, Reply, read_reply
 from timeloom.core.stream.decision import CallTool, Complete, Decision, Exit
 from timeloom.core.view.progress import STEERED, ProgressView, Question
 

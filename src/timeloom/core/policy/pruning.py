@@ -9,7 +9,7 @@ import msgspec
 from timeloom.core.blocks.caching import CacheRates
 from timeloom.core.ids import TurnId
 from timeloom.core.timeline import microseconds_between
-from timeloom.core.view.cached import LIFETIME_S, CachedView
+from timeloom.core.view.context.provider_caches import LIFETIME_S, CachedView
 from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views
 

@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from timeloom.core.render.fence import escape, one_line
-from timeloom.core.render.json_text import harmless
+from timeloom.core.render.foreign_text.fence import escape, one_line
+from timeloom.core.render.foreign_text.json_text import harmless
 
 MAX_DESCRIPTION_CHARS: Final = 4_000
 """Longest description of one tool. Longer ones crowd out the others; details belong in a skill."""

@@ -13,14 +13,14 @@ import msgspec
 
 from timeloom.core.blocks import Hidden, ModelCalled, Pruned, RangeSummary
 from timeloom.core.ids import CallId
-from timeloom.core.render.block_text import entry_text
-from timeloom.core.render.entry_text import NO_PAYLOADS, EntryText, Payloads
-from timeloom.core.render.parts import Item, Part, Section, chained, partition
+from timeloom.core.render.entries.block_text import entry_text
+from timeloom.core.render.entries.entry_text import NO_PAYLOADS, EntryText, Payloads
+from timeloom.core.render.entries.stubs import stand_text
+from timeloom.core.render.prompt_parts import Item, Part, Section, chained, partition
 from timeloom.core.render.segments import RenderedSegment
-from timeloom.core.render.stands import stand_text
 from timeloom.core.timeline import Entry
+from timeloom.core.view.context.visible import Stand, StandKind
 from timeloom.core.view.views import Views
-from timeloom.core.view.visible import Stand, StandKind
 
 RENDERING: Final = 2
 """The version of the rendering, which every model call records. A change of any byte that a prompt shows of a log

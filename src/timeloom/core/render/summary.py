@@ -8,9 +8,9 @@ import msgspec
 
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import MAX_SELECTED, EntriesPath, TurnIndexesPath
-from timeloom.core.render.fence import guard, one_line
+from timeloom.core.render.foreign_text.fence import guard, one_line
 from timeloom.core.render.title import spoken
-from timeloom.core.stream.scalars import mended
+from timeloom.core.stream.surrogates import mended
 from timeloom.core.tokens import estimate
 
 WORDS_CHARS: Final = 80

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from typing import Final
 
-from timeloom.core.render.fence import fence
-from timeloom.core.stream.scalars import mended
+from timeloom.core.render.foreign_text.fence import fence
+from timeloom.core.stream.surrogates import mended
 
 MAX_TITLE_CHARS: Final = 80
 """Longest title. A longer one is a sentence, and lists of conversations cut it."""

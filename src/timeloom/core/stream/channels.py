@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal, assert_never
 
 import msgspec
 
-from timeloom.core.stream.scalars import ScalarFeed
+from timeloom.core.stream.surrogates import ScalarFeed
 
 DECISION: Final = "ReactDecisionOutV2"
 """The channel that carries one decision as one JSON object."""

@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from timeloom.core.codes import CodedError
-from timeloom.core.stream.json_scan import FieldEvent, FieldScanner
-from timeloom.core.stream.scalars import mended
+from timeloom.core.stream.json_fields import FieldEvent, FieldScanner
+from timeloom.core.stream.surrogates import mended
 
 STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
 """The strings of a decision that can be shown while they are being written."""

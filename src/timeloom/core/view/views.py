@@ -8,22 +8,22 @@ from msgspec import field
 
 from timeloom.core.timeline import Entry, EntryError
 from timeloom.core.view.artifacts import ArtifactsView
-from timeloom.core.view.cached import CachedView
 from timeloom.core.view.calls import CallsView
+from timeloom.core.view.context.cuts import CutsView
+from timeloom.core.view.context.forgetting import ForgettingView
+from timeloom.core.view.context.provider_caches import CachedView
+from timeloom.core.view.context.token_calibration import ReportedView
+from timeloom.core.view.context.visible import VisibleView
 from timeloom.core.view.conversation import ConversationView
-from timeloom.core.view.cuts import CutsView
 from timeloom.core.view.feedback import FeedbackView
-from timeloom.core.view.forgetting import ForgettingView
-from timeloom.core.view.governance import GovernanceView
 from timeloom.core.view.live_events import LiveEventsView
 from timeloom.core.view.paths import PathsView
 from timeloom.core.view.plans import PlansView
 from timeloom.core.view.progress import ProgressView
-from timeloom.core.view.reported import ReportedView
 from timeloom.core.view.sources import SourcesView
 from timeloom.core.view.spend import SpendView
+from timeloom.core.view.text_origins import GovernanceView
 from timeloom.core.view.turns import TurnsView
-from timeloom.core.view.visible import VisibleView
 
 VIEWS_VERSION: Final = "4"
 """The version of the folds. A snapshot of another version is folded anew, so every change of a fold changes this;

@@ -6,7 +6,7 @@ from typing import Final, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from timeloom.providers.http.answer import TransportError
-from timeloom.providers.patience import Patience
+from timeloom.providers.read_timeout import Patience
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a status and headers; a service that sends more of them is not waited for."""

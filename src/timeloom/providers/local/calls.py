@@ -6,13 +6,13 @@ from typing import Final, cast
 
 import msgspec
 
-from timeloom.core.policy.reading import EXEC_PREFIX
+from timeloom.core.policy.read_reply import EXEC_PREFIX
 from timeloom.providers.local import grammar, prompts
 from timeloom.providers.local.engine import Writing
-from timeloom.providers.local.offers import Offer
+from timeloom.providers.local.read_catalogue import Offer
+from timeloom.providers.local.read_prompt import File, Situation
 from timeloom.providers.local.reply import Mixed, Slot, Value
-from timeloom.providers.local.situation import File, Situation
-from timeloom.providers.local.wording import (
+from timeloom.providers.local.text_rules import (
     file_names,
     file_stem,
     is_question,

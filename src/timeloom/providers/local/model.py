@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece
 from timeloom.providers.local import grammar, prompts
-from timeloom.providers.local.course import next_reply
+from timeloom.providers.local.embeddings import SentenceModel
 from timeloom.providers.local.engine import Engine, Writing, Written
-from timeloom.providers.local.filling import Filling
-from timeloom.providers.local.offers import read_offers
+from timeloom.providers.local.planner import next_reply
+from timeloom.providers.local.read_catalogue import read_offers
+from timeloom.providers.local.read_prompt import read_situation
 from timeloom.providers.local.reply import Parts, Slot
 from timeloom.providers.local.router import Router
-from timeloom.providers.local.sentences import SentenceModel
-from timeloom.providers.local.situation import read_situation
+from timeloom.providers.local.slots import Filling
 from timeloom.providers.local.weights import router_weights, writer_weights
 
 WINDOW_TOKENS: Final = 128_000

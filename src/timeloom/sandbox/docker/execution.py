@@ -4,9 +4,9 @@ import asyncio
 import time
 
 from timeloom.ports.sandbox import Broker, Output, Program, Ran
-from timeloom.sandbox.docker.cell import ContainerCell
-from timeloom.sandbox.ending import PATIENT, exit_of, first, flood, how_it_ran, timeout
-from timeloom.sandbox.output import Printed
+from timeloom.sandbox.captured_output import Printed
+from timeloom.sandbox.docker.worker import ContainerCell
+from timeloom.sandbox.exit_status import PATIENT, exit_of, first, flood, how_it_ran, timeout
 from timeloom.sandbox.watchdog import Watchdog
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.run_folder import Owner
+from timeloom.sandbox.folders.run_folder import Owner
 
 _NAMESPACES: Final = ("net", "pid", "mnt", "ipc", "uts")
 _CAPABILITIES: Final = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")

@@ -18,9 +18,9 @@ import msgspec
 
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.docker.engine import Engine
-from timeloom.sandbox.docker.inside import LAUNCH, RELAY
+from timeloom.sandbox.docker.guest import LAUNCH, RELAY
 from timeloom.sandbox.docker.profile import DEFAULT_IMAGE
-from timeloom.sandbox.inside import BOOTSTRAP
+from timeloom.sandbox.guest import BOOTSTRAP
 from timeloom.sandbox.protocol import VERSION
 from timeloom.sandbox.seccomp import seccomp_filter
 

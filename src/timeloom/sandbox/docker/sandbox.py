@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from timeloom.platform.tasks import uncancelled
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.sandbox import Broker, Limits, Output, Program, Ran, SandboxUnavailableError
-from timeloom.sandbox.closing import Running, UntilClosed
-from timeloom.sandbox.docker.cell import ContainerCell, Place, start_cell
-from timeloom.sandbox.docker.container import Plan, fits
+from timeloom.sandbox.docker.cleanup import labels_of, sweep
+from timeloom.sandbox.docker.container_spec import Plan, fits
 from timeloom.sandbox.docker.engine import NOT_FOUND, Engine, EngineError, Info
 from timeloom.sandbox.docker.execution import execute
 from timeloom.sandbox.docker.image import PROTOCOL_LABEL
 from timeloom.sandbox.docker.profile import SANDBOX_ID, DockerProfile, read_caps
-from timeloom.sandbox.docker.sweeping import labels_of, sweep
-from timeloom.sandbox.pool import Pool
+from timeloom.sandbox.docker.worker import ContainerCell, Place, start_cell
+from timeloom.sandbox.folders.run_folder import Owner, RunFolders
 from timeloom.sandbox.protocol import VERSION
-from timeloom.sandbox.run_folder import Owner, RunFolders
-from timeloom.sandbox.uncancelled import uncancelled
+from timeloom.sandbox.shutdown import Running, UntilClosed
+from timeloom.sandbox.warm_pool import Pool
 
 _MAPPED: Final = ("name=rootless", "name=userns")
 _BUILD: Final = "build it with `python -m timeloom.sandbox.docker`"

@@ -8,15 +8,17 @@ from typing import Final
 
 import msgspec
 
+from timeloom.platform.tasks import uncancelled
 from timeloom.ports.sandbox import Broker, Ending, Output, Program, Ran, SandboxUnavailableError
-from timeloom.sandbox.fargate.answering import Answering
+from timeloom.sandbox.fargate.broker_relay import Answering
 from timeloom.sandbox.fargate.profile import FargateProfile
-from timeloom.sandbox.fargate.sending import Sent, send
 from timeloom.sandbox.fargate.tasks import NotLaunchedError, Tasks, TaskState
+from timeloom.sandbox.fargate.upload import Sent, send
+from timeloom.sandbox.folders.run_folder import RunFolder
 from timeloom.sandbox.remote.bucket import Bucket
+from timeloom.sandbox.remote.bucket_messages import Mailbox
 from timeloom.sandbox.remote.cloud import CloudError
-from timeloom.sandbox.remote.mailbox import Mailbox
-from timeloom.sandbox.remote.payload import (
+from timeloom.sandbox.remote.launch_payload import (
     MAX_REPORT_BYTES,
     VERSION,
     Report,
@@ -26,8 +28,6 @@ from timeloom.sandbox.remote.payload import (
     sealed,
 )
 from timeloom.sandbox.remote.snapshot import SnapshotError, digest, remove, unpack
-from timeloom.sandbox.run_folder import RunFolder
-from timeloom.sandbox.uncancelled import uncancelled
 
 STOP_S: Final = 180.0
 """How long a task may take to stop: ECS gives its containers half a minute to end by themselves."""

@@ -7,18 +7,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from timeloom.platform.tasks import uncancelled
 from timeloom.ports.clock import Clock, SystemClock
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.sandbox import Broker, Output, Program, Ran, SandboxUnavailableError
-from timeloom.sandbox.closing import UntilClosed
+from timeloom.sandbox.fargate.cleanup import sweep
 from timeloom.sandbox.fargate.execution import Execution
 from timeloom.sandbox.fargate.profile import FargateProfile
-from timeloom.sandbox.fargate.sweeping import sweep
 from timeloom.sandbox.fargate.tasks import SECRETS, Tasks
+from timeloom.sandbox.folders.run_folder import Owner, RunFolders
 from timeloom.sandbox.remote.bucket import Bucket
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
-from timeloom.sandbox.run_folder import Owner, RunFolders
-from timeloom.sandbox.uncancelled import uncancelled
+from timeloom.sandbox.shutdown import UntilClosed
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_ID_CHARS: Final = 128

@@ -8,7 +8,7 @@ import msgspec
 from timeloom.ports.sandbox import SandboxUnavailableError
 from timeloom.sandbox.fargate.profile import FargateProfile
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
-from timeloom.sandbox.remote.payload import PAYLOAD_VARIABLE
+from timeloom.sandbox.remote.launch_payload import PAYLOAD_VARIABLE
 
 SECRETS: Final = "timeloom/runtime/exec-payloads/"
 """How the names of all secrets of launches begin."""

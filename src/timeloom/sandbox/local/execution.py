@@ -6,11 +6,11 @@ import time
 from msgspec.structs import replace
 
 from timeloom.ports.sandbox import Broker, Output, Program, Ran, SandboxUnavailableError
-from timeloom.sandbox.ending import PATIENT, exit_of, first, flood, how_it_ran, timeout
-from timeloom.sandbox.local.cell import Cell
+from timeloom.sandbox.captured_output import Printed
+from timeloom.sandbox.exit_status import PATIENT, exit_of, first, flood, how_it_ran, timeout
+from timeloom.sandbox.local.errors import full_disk
 from timeloom.sandbox.local.pipes import discard
-from timeloom.sandbox.local.refusals import full_disk
-from timeloom.sandbox.output import Printed
+from timeloom.sandbox.local.worker import Cell
 from timeloom.sandbox.watchdog import Watchdog
 
 

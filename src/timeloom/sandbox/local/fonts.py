@@ -8,10 +8,10 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from timeloom.platform.tasks import uncancelled
 from timeloom.ports.sandbox import Limits, Program
-from timeloom.sandbox.local.cell import Cell, Place, start_cell
 from timeloom.sandbox.local.execution import execute
-from timeloom.sandbox.uncancelled import uncancelled
+from timeloom.sandbox.local.worker import Cell, Place, start_cell
 
 LIBRARY: Final = "matplotlib"
 FILE: Final = "fontlist.json"

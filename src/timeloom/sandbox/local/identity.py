@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.run_folder import Owner
+from timeloom.sandbox.folders.run_folder import Owner
 
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _NONE: Final = "0000000000000000"

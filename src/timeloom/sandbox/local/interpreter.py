@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from timeloom.ports.sandbox import SandboxUnavailableError
-from timeloom.sandbox.inside import BOOTSTRAP
-from timeloom.sandbox.local import start
+from timeloom.sandbox.guest import BOOTSTRAP, local_start
 
 SETUP_FILE: Final = "setup"
 START_FILE: Final = "start.pyc"
@@ -63,7 +62,7 @@ def find_interpreter(python: Path, folder: Path) -> Interpreter:
 
     It also compiles its own first programs into the folder, which it would else do again at every start.
     """
-    files = [Path(start.__file__), folder / START_FILE, BOOTSTRAP, folder / SETUP_FILE]
+    files = [Path(local_start.__file__), folder / START_FILE, BOOTSTRAP, folder / SETUP_FILE]
     try:
         done = subprocess.run(
             [python, "-I", "-c", _ASK, *files], env={}, cwd="/", capture_output=True, timeout=_ASK_S, check=True

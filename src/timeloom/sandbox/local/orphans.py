@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from timeloom.sandbox.local.interpreter import SETUP_FILE, START_FILE
-from timeloom.sandbox.tree import Tree
+from timeloom.sandbox.processes.process_tree import Tree
 
 _COMMAND: Final = f"\0/etc/{START_FILE}\0/etc/{SETUP_FILE}\0".encode()
 _GONE_MS: Final = 5000

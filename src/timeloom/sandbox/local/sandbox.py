@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from timeloom.platform.tasks import uncancelled
 from timeloom.ports.ids import Ids, RandomIds
 from timeloom.ports.sandbox import Broker, Limits, Output, Program, Ran
-from timeloom.sandbox.closing import Running, UntilClosed
-from timeloom.sandbox.local.cell import Cell, Place, start_cell
+from timeloom.sandbox.local.errors import in_words
 from timeloom.sandbox.local.execution import execute
 from timeloom.sandbox.local.fonts import LIBRARY, make_font_list
-from timeloom.sandbox.local.opening import open_place
-from timeloom.sandbox.local.refusals import in_words
+from timeloom.sandbox.local.preflight import open_place
 from timeloom.sandbox.local.settings import LocalSettings
-from timeloom.sandbox.pool import Pool
-from timeloom.sandbox.uncancelled import uncancelled
+from timeloom.sandbox.local.worker import Cell, Place, start_cell
+from timeloom.sandbox.shutdown import Running, UntilClosed
+from timeloom.sandbox.warm_pool import Pool
 
 
 @dataclass(frozen=True, slots=True)

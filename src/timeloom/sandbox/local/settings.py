@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from timeloom.ports.sandbox import MIB
-from timeloom.sandbox.local.nobodys import nobodys_number
-from timeloom.sandbox.run_folder import Owner
+from timeloom.sandbox.folders.run_folder import Owner
+from timeloom.sandbox.local.unused_uid import nobodys_number
 
 SANDBOX_ID = 1001
 """The user and the group that a program sees itself as; on the host it is another one, see `owner`."""

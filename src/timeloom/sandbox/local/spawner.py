@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.folders.run_folder import Owner
 from timeloom.sandbox.local.orphans import kill_young
-from timeloom.sandbox.run_folder import Owner
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Final
 from timeloom.ports.clock import SystemClock
 from timeloom.ports.ids import RandomIds
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
-from timeloom.sandbox.remote.payload import PAYLOAD_VARIABLE, WORKSPACE
+from timeloom.sandbox.remote.launch_payload import PAYLOAD_VARIABLE, WORKSPACE
 from timeloom.sandbox.remote.supervisor import Task, supervise
 
 _STOPPED: Final = 143

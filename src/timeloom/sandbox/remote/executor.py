@@ -15,13 +15,13 @@ from typing import Final
 import msgspec
 
 from timeloom.ports.sandbox import Broker, Output, Program, Ran
-from timeloom.sandbox.door import Door
-from timeloom.sandbox.ending import PATIENT, exit_of, first, flood, how_it_ran, timeout
-from timeloom.sandbox.output import Printed
+from timeloom.sandbox.broker_socket import Door
+from timeloom.sandbox.captured_output import Printed
+from timeloom.sandbox.exit_status import PATIENT, exit_of, first, flood, how_it_ran, timeout
+from timeloom.sandbox.folders.run_folder import RunFolder
 from timeloom.sandbox.remote import landlock
-from timeloom.sandbox.remote.confine import Cell
+from timeloom.sandbox.remote.drop_privileges import Cell
 from timeloom.sandbox.remote.program_tree import ProgramTree
-from timeloom.sandbox.run_folder import RunFolder
 from timeloom.sandbox.watchdog import Breach, Watchdog
 
 START_S: Final = 60.0
@@ -76,7 +76,7 @@ async def execute(cell: Cell, run: RunFolder, program: Program, broker: Broker, 
 async def _kept(cell: Cell, door: Door, token: str) -> AsyncGenerator[Keeping]:
     """A keeper with its executor; both are gone when this is left, whatever happens."""
     (out, their_out), (err, their_err) = os.pipe(), os.pipe()
-    command = ("-I", "-m", "timeloom.sandbox.remote.keeper", msgspec.json.encode(cell).decode())
+    command = ("-I", "-m", "timeloom.sandbox.remote.init", msgspec.json.encode(cell).decode())
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from timeloom.sandbox.held import Held
-from timeloom.sandbox.tree import Tree
+from timeloom.sandbox.processes.process_tree import Tree
+from timeloom.sandbox.processes.unlinked_files import Held
 
 _library: Final = ctypes.CDLL(None, use_errno=True)
 

@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import Literal
 
+from timeloom.sandbox.remote.bucket_messages import Answer, Asked, Made, Mailbox, Said
 from timeloom.sandbox.remote.cloud import CloudError
-from timeloom.sandbox.remote.mailbox import Answer, Asked, Made, Mailbox, Said
-from timeloom.sandbox.remote.toolbox import Toolbox
+from timeloom.sandbox.remote.tool_loader import Toolbox
 
 _logger = logging.getLogger(__name__)
 

@@ -14,13 +14,14 @@ from timeloom.core.paths.names import check_name
 from timeloom.ports.clock import Clock
 from timeloom.ports.ids import Ids
 from timeloom.ports.sandbox import Program, Ran
-from timeloom.sandbox.inside import BOOTSTRAP
+from timeloom.sandbox.folders.run_folder import RunFolder
+from timeloom.sandbox.guest import BOOTSTRAP
 from timeloom.sandbox.remote.bucket import Bucket
+from timeloom.sandbox.remote.bucket_messages import Mailbox
 from timeloom.sandbox.remote.cloud import Cloud, CloudError
-from timeloom.sandbox.remote.confine import Cell
+from timeloom.sandbox.remote.drop_privileges import Cell
 from timeloom.sandbox.remote.executor import NotStartedError, execute
-from timeloom.sandbox.remote.mailbox import Mailbox
-from timeloom.sandbox.remote.payload import (
+from timeloom.sandbox.remote.launch_payload import (
     DESCRIPTORS_VARIABLE,
     SENT,
     WORKSPACE,
@@ -33,8 +34,7 @@ from timeloom.sandbox.remote.payload import (
 )
 from timeloom.sandbox.remote.relay import Relay
 from timeloom.sandbox.remote.snapshot import Packed, digest, pack, unpack
-from timeloom.sandbox.remote.toolbox import Toolbox, ToolModuleError, load_tools
-from timeloom.sandbox.run_folder import RunFolder
+from timeloom.sandbox.remote.tool_loader import Toolbox, ToolModuleError, load_tools
 
 _MAX_CODE_BYTES: Final = 16 * 1024 * 1024
 _PRIVATE: Final = 0o700

@@ -23,26 +23,29 @@ from timeloom.ports.reader import ConversationInfo, ConversationPage, Conversati
 from timeloom.ports.store import StoreError, Verified
 from timeloom.stores.batch import Batch, is_light, make_batch, named_tenant
 from timeloom.stores.blob_folder import BlobFolder, Staging
+from timeloom.stores.cancellation import taken
 from timeloom.stores.disk import Disk
 from timeloom.stores.erasure import make_erasure
 from timeloom.stores.followers import Followers
-from timeloom.stores.giving_up import taken
-from timeloom.stores.holders import Holders
 from timeloom.stores.ledger import StoreLedger
+from timeloom.stores.process_locks import Holders
+from timeloom.stores.search_terms import storable
 from timeloom.stores.snapshot_folder import SnapshotFolder
-from timeloom.stores.sqlite import changes, erasing, leases, schema
-from timeloom.stores.sqlite.books import SqliteBooks
+from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections, explained
 from timeloom.stores.sqlite.database import Database
-from timeloom.stores.sqlite.feedback import read_judged
-from timeloom.stores.sqlite.open_turns import read_open
+from timeloom.stores.sqlite.folder_lock import enter, need_journal
+from timeloom.stores.sqlite.ledger import SqliteBooks
 from timeloom.stores.sqlite.poller import Poller
-from timeloom.stores.sqlite.presence import enter, need_journal
-from timeloom.stores.sqlite.reading import read_entries
-from timeloom.stores.sqlite.search import need_info, read_ids, read_page, read_said
+from timeloom.stores.sqlite.tables import append_delete as changes
+from timeloom.stores.sqlite.tables import erase as erasing
+from timeloom.stores.sqlite.tables import leases
+from timeloom.stores.sqlite.tables.feedback import read_judged
+from timeloom.stores.sqlite.tables.open_turns import read_open
+from timeloom.stores.sqlite.tables.read_entries import read_entries
+from timeloom.stores.sqlite.tables.search import need_info, read_ids, read_page, read_said
 from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
-from timeloom.stores.words import storable
 
 READERS: Final = 4
 """Threads that read. More help only where the disk is slow, and each holds a connection with its cache."""
@@ -281,7 +284,7 @@ class SqliteStore:
 
     def _start_writing(self, connection: Database, alone: bool) -> None:
         try:
-            schema.migrate(connection)
+            migrations.migrate(connection)
             self._disk.sync_folder(self._data_dir)
             if alone:
                 self._blobs.clear_incoming()
@@ -308,7 +311,7 @@ class SqliteStore:
         self._damage = f"journal.db is damaged ({error}); what can be read is readable, and nothing is written"
         try:
             with self._connections.reader() as connection:
-                schema.version_of(connection)
+                migrations.version_of(connection)
                 connection.execute("SELECT n FROM conversations LIMIT 1").fetchall()
         except DATABASE_ERRORS as second:
             raise explained(second) from second

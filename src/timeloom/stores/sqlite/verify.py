@@ -7,7 +7,7 @@ from typing import Final
 import apsw
 
 from timeloom.core.blocks import ConversationStarted, Titled
-from timeloom.core.blocks.payloads import references
+from timeloom.core.blocks.extract_payloads import references
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import BlobRef
 from timeloom.core.timeline import Entry
@@ -15,13 +15,14 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Finding, StoreError, Verified
 from timeloom.stores.batch import TITLE_CHARS, open_turn_after
 from timeloom.stores.blob_folder import BlobFolder, tenant_folder
-from timeloom.stores.judging import Judgement, copied_by, judgements_in, note_judgement
-from timeloom.stores.sqlite import feedback, open_turns, schema
-from timeloom.stores.sqlite.changes import first_place, last_place
+from timeloom.stores.feedback_rows import Judgement, copied_by, judgements_in, note_judgement
+from timeloom.stores.sqlite import migrations
 from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database, typed
-from timeloom.stores.sqlite.reading import Row, decoded, rows_of
-from timeloom.stores.sqlite.search import read_info
+from timeloom.stores.sqlite.tables import feedback, open_turns
+from timeloom.stores.sqlite.tables.append_delete import first_place, last_place
+from timeloom.stores.sqlite.tables.read_entries import Row, decoded, rows_of
+from timeloom.stores.sqlite.tables.search import read_info
 
 MAX_FINDINGS: Final = 10_000
 """How many findings one check reports. More tell a person nothing new, and would not fit in memory one day."""
@@ -62,8 +63,8 @@ class _Check:
         """SQLite's own opinion of its file."""
         try:
             # A database that is too damaged to be migrated is looked at as it is.
-            should_be = schema.expected(schema.version_of(self._connection))
-            for change in sorted(schema.described(self._connection) ^ should_be, key=str):
+            should_be = migrations.expected(migrations.version_of(self._connection))
+            for change in sorted(migrations.described(self._connection) ^ should_be, key=str):
                 self._add("store_damaged", f"the description of {change[1]!r} in journal.db was changed")
             for (line,) in self._connection.execute("PRAGMA integrity_check(100)"):
                 if line != "ok":

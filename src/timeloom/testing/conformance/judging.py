@@ -4,7 +4,7 @@ from typing import cast
 
 import msgspec
 
-from timeloom.core.policy.reading import read_reply
+from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import CallTool, Complete, Exit
 from timeloom.testing.conformance.cases import Case, Expected
 

@@ -25,16 +25,16 @@ from timeloom.core.blocks import (
     UserPrompt,
 )
 from timeloom.core.ids import CallId, TurnId
-from timeloom.core.render.announce import Round
 from timeloom.core.render.catalogue import CatalogueTool
 from timeloom.core.render.prompt import PromptView
 from timeloom.core.render.system import system
-from timeloom.core.render.tail import tail_text
+from timeloom.core.render.tail.announce import Round
+from timeloom.core.render.tail.tail import tail_text
 from timeloom.core.sources import NewSource, SourcesPool
 from timeloom.core.timeline import NO_TURN, Draft, Entry, place
 from timeloom.core.view.views import fold
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.runtime.load_texts import load_texts
+from timeloom.runtime.prompt.instructions.load import load_texts
 from timeloom.testing.conformance.cases import Case, Scene
 from timeloom.tools.react.toolset import react_tools
 

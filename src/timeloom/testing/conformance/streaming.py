@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.policy.reading import Reply, read_reply
+from timeloom.core.policy.read_reply import Reply, read_reply
 from timeloom.core.stream.channels import ChannelParser, coalesce
 from timeloom.ports.model import Finished, Model, ModelRequest, TextPiece
 

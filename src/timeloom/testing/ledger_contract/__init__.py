@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from timeloom.testing.ledger_contract import accounts, crowds, sharing
-from timeloom.testing.store_contract.building import Check, Open
+from timeloom.testing.store_contract.fixtures import Check, Open
 
 LEDGER_CONTRACT: Final[Sequence[Check]] = (
     accounts.a_reservation_is_granted_in_all_scopes_or_in_none,

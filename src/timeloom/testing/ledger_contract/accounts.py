@@ -3,7 +3,7 @@
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import MEASURES
 from timeloom.ports.ledger import MOST_AMOUNT, Amounts, BudgetSpentError, Cap, Most, scope
-from timeloom.testing.ledger_contract.building import (
+from timeloom.testing.ledger_contract.fixtures import (
     CONVERSATION,
     TREE,
     USER,
@@ -15,7 +15,7 @@ from timeloom.testing.ledger_contract.building import (
     taking,
     tokens,
 )
-from timeloom.testing.store_contract.building import header
+from timeloom.testing.store_contract.fixtures import header
 
 
 async def a_reservation_is_granted_in_all_scopes_or_in_none(open_store: Open) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 
 from timeloom.core.ids import ConversationId
 from timeloom.ports.ledger import Amounts, BudgetSpentError, Cap, Ledger, Most, Reservation, scope
-from timeloom.testing.ledger_contract.building import TREE, Open, call, opened, refused, tokens
-from timeloom.testing.store_contract.building import WAIT_S
+from timeloom.testing.ledger_contract.fixtures import TREE, Open, call, opened, refused, tokens
+from timeloom.testing.store_contract.fixtures import WAIT_S
 
 CROWD: Final = 100
 LIMIT: Final = 20_000

@@ -3,8 +3,8 @@
 import asyncio
 
 from timeloom.ports.ledger import Amounts, Cap, Most
-from timeloom.testing.ledger_contract.building import CONVERSATION, TREE, Open, call, opened, refused, tokens
-from timeloom.testing.store_contract.building import WAIT_S
+from timeloom.testing.ledger_contract.fixtures import CONVERSATION, TREE, Open, call, opened, refused, tokens
+from timeloom.testing.store_contract.fixtures import WAIT_S
 
 
 async def a_closed_store_has_no_ledger(open_store: Open) -> None:

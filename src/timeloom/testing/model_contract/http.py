@@ -7,7 +7,7 @@ from email.utils import formatdate
 from timeloom.ports.model import ErrorKind, ModelError, TextPiece
 from timeloom.providers.settings import Timeouts
 from timeloom.testing.fake_service import STREAM_HEADERS, Answer, Pause
-from timeloom.testing.model_contract.building import KEY, REQUEST, SHORT_S, WAIT_S, HttpStage, Play, failed, outcome
+from timeloom.testing.model_contract.fixtures import KEY, REQUEST, SHORT_S, WAIT_S, HttpStage, Play, failed, outcome
 
 JSON = (("content-type", "application/json"),)
 STATUSES: tuple[tuple[int, ErrorKind], ...] = (

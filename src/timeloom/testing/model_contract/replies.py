@@ -6,7 +6,7 @@ from contextlib import aclosing
 import msgspec
 
 from timeloom.ports.model import Finished, TextPiece
-from timeloom.testing.model_contract.building import REQUEST, USAGE, WAIT_S, Play, Stage, failed, outcome
+from timeloom.testing.model_contract.fixtures import REQUEST, USAGE, WAIT_S, Play, Stage, failed, outcome
 
 FAILURES = ("overloaded", "context_too_long", "timeout")
 

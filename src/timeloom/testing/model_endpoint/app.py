@@ -23,7 +23,7 @@ from timeloom.ports.model import (
     TextSegment,
     ThinkingPiece,
 )
-from timeloom.providers.exchange import CALL_NUMBER_HEADER, PURPOSE_HEADER
+from timeloom.providers.streaming_request import CALL_NUMBER_HEADER, PURPOSE_HEADER
 from timeloom.testing.model_endpoint.anthropic import AnthropicDialect
 from timeloom.testing.model_endpoint.dialect import Asked, Dialect, Written
 from timeloom.testing.model_endpoint.openai import OpenAIDialect

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from timeloom.core.policy.reading import read_reply
+from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import CallTool
 from timeloom.testing.model_endpoint.dialect import ToolUse, Written
 

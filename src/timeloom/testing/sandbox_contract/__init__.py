@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from timeloom.testing.sandbox_contract import ending, limits, running
-from timeloom.testing.sandbox_contract.building import Check, Open
+from timeloom.testing.sandbox_contract.fixtures import Check, Open
 
 SANDBOX_CONTRACT: Final[Sequence[Check]] = (
     running.a_sandbox_that_can_isolate_says_so,

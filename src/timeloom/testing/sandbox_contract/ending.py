@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from timeloom.ports.sandbox import Limits
-from timeloom.testing.sandbox_contract.building import WAIT_S, Open, cancelled, left, opened, program, started
+from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Open, cancelled, left, opened, program, started
 
 
 def alive(mark: str) -> list[int]:

@@ -1,7 +1,7 @@
 """Checks of limits: who goes over one is refused more, or ended, and it is said which limit it was."""
 
 from timeloom.ports.sandbox import MIB, Limits
-from timeloom.testing.sandbox_contract.building import WAIT_S, Open, left, opened, program
+from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Open, left, opened, program
 
 
 async def who_takes_too_long_is_asked_to_end_and_then_ended(open_sandbox: Open) -> None:

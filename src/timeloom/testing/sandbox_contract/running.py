@@ -6,7 +6,7 @@ from pathlib import Path
 
 from timeloom.core.codes import CodedError
 from timeloom.ports.sandbox import Limits
-from timeloom.testing.sandbox_contract.building import Open, TableBroker, left, opened, program, started
+from timeloom.testing.sandbox_contract.fixtures import Open, TableBroker, left, opened, program, started
 
 
 async def a_sandbox_that_can_isolate_says_so(open_sandbox: Open) -> None:

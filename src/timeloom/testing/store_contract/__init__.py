@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from timeloom.testing.store_contract import erasing, feedback, follow, journal, keeping, leases, payloads, reader
-from timeloom.testing.store_contract.building import Check, Open
+from timeloom.testing.store_contract.fixtures import Check, Open
 
 STORE_CONTRACT: Final[Sequence[Check]] = (
     journal.appended_entries_are_numbered_from_one_and_load_as_returned,

@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from timeloom.core.blocks import AnyBlock, Attachment, Erased, Thinking, Titled, UserPrompt
-from timeloom.core.blocks.erasing import erased
+from timeloom.core.blocks.redact import erased
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.payload import ref_of
 from timeloom.core.timeline import Draft, Entry
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import Store
-from timeloom.testing.store_contract.building import CONVERSATION, PATH, Open, draft, header, opened, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, Open, draft, header, opened, refused, thought
 
 
 async def an_erased_entry_keeps_its_place_and_says_nothing(open_store: Open) -> None:

@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from timeloom.core.blocks import ConversationStarted, Erased, Feedback, ForkPoint
-from timeloom.core.blocks.erasing import erased
+from timeloom.core.blocks.redact import erased
 from timeloom.core.blocks.user import Reaction
 from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.core.view.feedback import FeedbackCounts
 from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
-from timeloom.testing.store_contract.building import CONVERSATION, Open, draft, header, opened, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, draft, header, opened, refused, thought
 
 _OTHER = ConversationId("conv_b")
 

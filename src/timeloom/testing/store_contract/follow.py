@@ -2,15 +2,7 @@
 
 import asyncio
 
-from timeloom.testing.store_contract.building import (
-    CONVERSATION,
-    Open,
-    header,
-    opened,
-    rest,
-    take,
-    thought,
-)
+from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, header, opened, rest, take, thought
 
 
 async def a_follower_gets_what_is_there_and_each_new_entry_once_in_order(open_store: Open) -> None:

@@ -8,7 +8,7 @@ from timeloom.core.blocks import (
     Titled,
     UserPrompt,
 )
-from timeloom.core.blocks.payloads import INLINE_BYTES
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import ref_of
@@ -16,16 +16,7 @@ from timeloom.core.timeline import place
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import Store
-from timeloom.testing.store_contract.building import (
-    CONVERSATION,
-    PATH,
-    Open,
-    draft,
-    header,
-    opened,
-    refused,
-    thought,
-)
+from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, Open, draft, header, opened, refused, thought
 
 
 async def appended_entries_are_numbered_from_one_and_load_as_returned(open_store: Open) -> None:

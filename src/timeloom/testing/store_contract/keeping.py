@@ -12,7 +12,7 @@ from timeloom.core.payload import ref_of
 from timeloom.ports.journal import ConflictError
 from timeloom.ports.reader import ConversationQuery
 from timeloom.ports.store import Store
-from timeloom.testing.store_contract.building import (
+from timeloom.testing.store_contract.fixtures import (
     CONVERSATION,
     PATH,
     Open,

@@ -5,7 +5,7 @@ import contextlib
 
 from timeloom.core.ids import ConversationId
 from timeloom.ports.leases import HeldError, Lease
-from timeloom.testing.store_contract.building import CONVERSATION, Open, header, opened, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, header, opened, refused, thought
 
 
 async def a_conversation_has_one_holder_at_a_time(open_store: Open) -> None:

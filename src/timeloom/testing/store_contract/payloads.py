@@ -5,12 +5,12 @@ from timeloom.core.blocks import (
     Thinking,
     UserPrompt,
 )
-from timeloom.core.blocks.payloads import INLINE_BYTES
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId
 from timeloom.core.payload import BlobRef, ref_of
 from timeloom.core.timeline import Draft
 from timeloom.ports.reader import ConversationQuery
-from timeloom.testing.store_contract.building import CONVERSATION, PATH, TURN, Open, draft, header, opened, refused
+from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, TURN, Open, draft, header, opened, refused
 
 
 async def bytes_and_large_text_come_back_as_references(open_store: Open) -> None:

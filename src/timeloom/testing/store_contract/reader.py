@@ -11,11 +11,11 @@ from timeloom.core.blocks import (
     TurnStarted,
     UserPrompt,
 )
-from timeloom.core.blocks.payloads import INLINE_BYTES
+from timeloom.core.blocks.extract_payloads import INLINE_BYTES
 from timeloom.core.ids import ConversationId, MessageId, TurnId
 from timeloom.core.timeline import NO_TURN, Draft
 from timeloom.ports.reader import ConversationQuery
-from timeloom.testing.store_contract.building import CONVERSATION, Open, draft, header, opened, refused, thought
+from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, draft, header, opened, refused, thought
 
 
 async def a_part_of_a_conversation_loads(open_store: Open) -> None:

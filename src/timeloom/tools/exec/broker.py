@@ -14,7 +14,7 @@ from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow, row_to_json
 from timeloom.ports.sandbox import Limits
 from timeloom.ports.tool import ToolContext
-from timeloom.tools.failures import failure
+from timeloom.tools.errors import failure
 from timeloom.tools.react.resolve import EmptyShelf, Readable, Resolved, resolve
 
 MAX_COUNTED: Final = 50

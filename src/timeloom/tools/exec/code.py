@@ -6,7 +6,7 @@ from typing import Final
 from timeloom.core.blocks import ToolCode
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef
-from timeloom.core.render.fence import unescape
+from timeloom.core.render.foreign_text.fence import unescape
 from timeloom.ports.tool import ToolContext
 from timeloom.tools.parameters import ParamsError
 

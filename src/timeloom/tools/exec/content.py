@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from timeloom.core.blocks import Shown
-from timeloom.core.render.json_text import json_line
-from timeloom.core.render.previews import PDF
+from timeloom.core.render.entries.previews import PDF
+from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate
 from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.mime import UNKNOWN, bare, is_viewable, mime_of, text_in

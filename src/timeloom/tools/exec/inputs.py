@@ -12,7 +12,7 @@ from timeloom.core.paths import FileForm, FilePath, PhysicalPath, physical
 from timeloom.ports.tool import ToolContext
 from timeloom.tools.artifacts import ArtifactError, local_file
 from timeloom.tools.exec.settings import ExecSettings
-from timeloom.tools.react.selecting import selected
+from timeloom.tools.react.select_files import selected
 from timeloom.tools.workspace import Workspace
 
 MAX_NAMES: Final = 500

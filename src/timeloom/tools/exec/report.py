@@ -9,9 +9,9 @@ import msgspec
 from timeloom.core.blocks import ToolError, registered_error
 from timeloom.ports.sandbox import MIB, Limits, Ran
 from timeloom.ports.tool import Artifact, Outcome, ToolNotice
+from timeloom.tools.exec.collect_outputs import Produced
 from timeloom.tools.exec.inputs import Inputs
-from timeloom.tools.exec.leavings import Refusal
-from timeloom.tools.exec.produced import Produced
+from timeloom.tools.exec.output_folder import Refusal
 
 TAIL_CHARS: Final = 4_000
 """How much of what was printed the report repeats, from its end."""

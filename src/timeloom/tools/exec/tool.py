@@ -7,19 +7,19 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from timeloom.core.stream.scalars import mended
+from timeloom.core.stream.surrogates import mended
 from timeloom.ports.sandbox import Program, Sandbox
 from timeloom.ports.tool import Outcome, ToolContext, ToolSpec
 from timeloom.tools.define import tool
 from timeloom.tools.exec.broker import ProgramBroker
 from timeloom.tools.exec.code import code_of
+from timeloom.tools.exec.collect_outputs import Collecting
 from timeloom.tools.exec.contract import ContractFile, Declared, agreed
+from timeloom.tools.exec.guest_modules import stubs_of
 from timeloom.tools.exec.inputs import Inputs, inputs_of
-from timeloom.tools.exec.leavings import Given
-from timeloom.tools.exec.produced import Collecting
+from timeloom.tools.exec.output_folder import Given
 from timeloom.tools.exec.report import Course, envelope
 from timeloom.tools.exec.settings import ExecSettings
-from timeloom.tools.exec.stubs import stubs_of
 
 TOOL_ID: Final = "exec_tools.execute_code_python"
 

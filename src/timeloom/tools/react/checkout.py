@@ -10,13 +10,13 @@ from timeloom.core.blocks import Shown
 from timeloom.core.codes import CodedError
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import FilePath, PhysicalPath, logical, physical
-from timeloom.core.render.json_text import json_line
+from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.artifacts import LocalFile, local_file
 from timeloom.tools.mime import is_viewable, mime_of, text_in
 from timeloom.tools.react.patch import GONE
-from timeloom.tools.react.selecting import MAX_SELECTED_FILES, selected
+from timeloom.tools.react.select_files import MAX_SELECTED_FILES, selected
 from timeloom.tools.workspace import Workspace
 
 

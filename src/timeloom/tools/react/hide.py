@@ -10,10 +10,10 @@ import msgspec
 from timeloom.core.blocks import Hidden
 from timeloom.core.codes import CodedError
 from timeloom.core.payload import BlobRef
-from timeloom.core.policy.caching import CacheSettings, editable_after, may_hide
+from timeloom.core.policy.cache.points import CacheSettings, editable_after, may_hide
 from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate
-from timeloom.core.view.visible import Stand, VisibleView
+from timeloom.core.view.context.visible import Stand, VisibleView
 from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
 from timeloom.tools.react.resolve import named
 

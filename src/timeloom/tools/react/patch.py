@@ -9,7 +9,7 @@ from timeloom.core.blocks import Shown
 from timeloom.core.codes import CodedError
 from timeloom.core.patch import PatchError, PatchResult, PlacedHunk, plan_patch, read_patch
 from timeloom.core.paths import FileForm, Rewritten, ToolPath
-from timeloom.core.render.json_text import json_line
+from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate
 from timeloom.ports.tool import Artifact, Outcome, ToolContext
 from timeloom.tools.artifacts import LocalFile, find_file, local_file

@@ -7,7 +7,7 @@ from timeloom.core.paths import FileForm, PathError
 from timeloom.core.paths.errors import shown
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.tools.artifacts import is_editable, local_file
-from timeloom.tools.react.selecting import MAX_SELECTED_FILES, selected
+from timeloom.tools.react.select_files import MAX_SELECTED_FILES, selected
 
 
 class Pulled(msgspec.Struct, frozen=True):

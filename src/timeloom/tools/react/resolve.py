@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from timeloom.core.blocks import ContentBlock, Digest, Hosting, ResultDigest, Unknown
-from timeloom.core.blocks.payloads import put_back, references
+from timeloom.core.blocks.extract_payloads import put_back, references
 from timeloom.core.ids import TurnId
 from timeloom.core.paths import (
     ArtifactPath,
@@ -27,7 +27,7 @@ from timeloom.core.paths import (
     parse,
     select,
 )
-from timeloom.core.paths.parsing import has_scheme
+from timeloom.core.paths.parse_path import has_scheme
 from timeloom.core.payload import BlobRef
 from timeloom.core.sources import SourceRow
 from timeloom.core.timeline import Entry

@@ -15,13 +15,13 @@ from timeloom.core.ids import TurnId
 from timeloom.core.paths import PathError, PhysicalPath, logical, physical
 from timeloom.core.paths.errors import shown
 from timeloom.core.paths.names import check_names
-from timeloom.core.paths.parsing import has_scheme
-from timeloom.ports.files import BeneathError
+from timeloom.core.paths.parse_path import has_scheme
+from timeloom.platform.open_beneath import BeneathError
 from timeloom.ports.tool import Outcome, ToolContext
 from timeloom.tools.mime import mime_of, text_in
+from timeloom.tools.react.grep import Hit, SearchOrder, check_pattern, search
 from timeloom.tools.react.read import ReadItem
 from timeloom.tools.react.resolve import named
-from timeloom.tools.react.search import Hit, SearchOrder, check_pattern, search
 from timeloom.tools.react.windows import split_lines
 from timeloom.tools.workspace import Workspace, WorkspaceError
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from timeloom.core.render.fence import BAR, fence
+from timeloom.core.render.foreign_text.fence import BAR, fence
 
 CountTokens = Callable[[str], int]
 

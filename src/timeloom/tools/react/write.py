@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Note, ToolError
 from timeloom.core.blocks.digest import Kind
+from timeloom.core.citations.tokens import TOKEN, sids_of
 from timeloom.core.codes import CodedError
 from timeloom.core.paths import PathError, Rewritten, rewrite
 from timeloom.core.sources import SourcesPool
-from timeloom.core.stream.citation_tokens import TOKEN, sids_of
 from timeloom.ports.tool import Artifact, Outcome, ToolContext, ToolNotice
 from timeloom.tools.binding import WritePath
 from timeloom.tools.mime import UNKNOWN, is_textual, mime_of

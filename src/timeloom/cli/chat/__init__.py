@@ -1,0 +1,5 @@
+"""A conversation in the terminal.
+
+Reading order: `conversations` (the open conversations of a data folder), `plain` and `plain_output` (one message a
+line, for pipes), `display/` (formatting and printing), `terminal/` (the interactive screen).
+"""

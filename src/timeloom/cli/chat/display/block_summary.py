@@ -1,0 +1,93 @@
+"""The gist of a block: what it says, in a few words on one line."""
+
+from typing import Final
+
+from timeloom.cli.sanitize import one_line
+from timeloom.core.blocks import (
+    AnyBlock,
+    ApprovalDecided,
+    AttachmentMeta,
+    ContentBlock,
+    ConversationStarted,
+    Digest,
+    Gate,
+    Hidden,
+    ModelAnswered,
+    ModelCalled,
+    PlanRecorded,
+    Pruned,
+    ResultDigest,
+    RoundStarted,
+    SourcesAdded,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+)
+from timeloom.core.payload import BlobRef
+
+GIST_CHARS: Final = 160
+
+
+def gist(block: AnyBlock) -> str:
+    """What the block says, on one line, without anything a terminal would obey."""
+    said = _said(block)
+    if isinstance(said, BlobRef):
+        return f"({said.size_bytes:,} bytes)"
+    return one_line(said, GIST_CHARS)
+
+
+def _said(block: AnyBlock) -> str | BlobRef:
+    match block:
+        case ToolCall(tool_id=tool_id, params=params):
+            return f"{tool_id} {params if isinstance(params, str) else ''}"
+        case ResultDigest(digest=digest) | AttachmentMeta(digest=digest):
+            return _of_digest(digest)
+        case ContentBlock(text=text, mime=mime):
+            return mime if text is None else text
+        case ModelCalled(model=model, attempt=attempt):
+            return model if attempt == 1 else f"{model}, attempt {attempt}"
+        case ModelAnswered():
+            return _of_outcome(block)
+        case PlanRecorded(snapshot=plan):
+            return f"{plan.state}: {'; '.join(plan.steps)}"
+        case SourcesAdded(rows=rows):
+            return ", ".join(f"[{row.sid}] {row.title or row.url}" for row in rows[:8])
+        case _:
+            return _of_course(block)
+
+
+def _of_course(block: AnyBlock) -> str | BlobRef:
+    match block:
+        case ConversationStarted(tenant=tenant, project=project, user=user):
+            return f"{tenant}/{project}, {user}"
+        case TurnStarted(n=n):
+            return f"turn {n}"
+        case RoundStarted(round=n):
+            return f"round {n}"
+        case TurnEnded(reason=reason, text=text):
+            return f"{reason}: {text}" if text else reason
+        case Hidden(target=target, replacement=text):
+            return f"{target}: {text}"
+        case Pruned(cuts=cuts):
+            return ", ".join(f"{cut.first_seq}-{cut.last_seq}" for cut in cuts[:20])
+        case Gate(policy=policy, verdict=verdict, text=text):
+            return f"{verdict} by {policy}: {text}"
+        case ApprovalDecided(approved=approved, by=by, text=text):
+            return f"{'allowed' if approved else 'refused'} by {by}: {text}"
+        case _:
+            return getattr(block, "text", "")
+
+
+def _of_outcome(block: ModelAnswered) -> str:
+    if block.error:
+        return f"{block.error}: {block.detail}"
+    usage = block.usage
+    sent = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    return f"{block.stop_reason}, {sent} tokens in, {usage.cache_read_tokens} of them cached, {usage.output_tokens} out"
+
+
+def _of_digest(digest: Digest) -> str:
+    if digest.error:
+        return f"{digest.error.code}: {digest.error.message}"
+    size = "" if digest.size_bytes is None else f"{digest.size_bytes:,} bytes"
+    return " ".join(word for word in (digest.artifact_path, digest.mime, size) if word)

@@ -1,0 +1,195 @@
+"""Drawing: Markdown and plain lines as text for a terminal of some width, with or without colour and links."""
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.syntax import Syntax
+from rich.text import Text
+
+from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock
+from timeloom.cli.sanitize import harmless
+
+MAX_MARKDOWN_CHARS: Final = 20_000
+"""Longest block that is laid out as Markdown; a longer one is shown as it was written, for layout takes long."""
+
+LEAST_COLUMNS: Final = 10
+"""Narrower terminals are drawn for as if they had this many columns."""
+
+Style = Literal["plain", "quiet", "strong", "bad", "good", "link"]
+
+_STYLES: Final[Mapping[Style, str]] = {
+    "plain": "",
+    "quiet": "dim",
+    "strong": "bold",
+    "bad": "red",
+    "good": "green",
+    "link": "cyan",
+}
+_LIST_COLUMNS: Final = 4
+_CELL_COLUMNS: Final = 5
+_TRAILING: Final = re.compile(r"(?:\x1b\[[0-9;]*m| )+\Z")
+_WEB: Final = re.compile(r"(?:https?|mailto):[\x21-\x7e]+\Z", re.IGNORECASE)
+_PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+
+class Drawing:
+    """Makes text for a terminal; nothing that others wrote comes through as a control character."""
+
+    def __init__(self, columns: Callable[[], int], *, colour: bool = True, links: bool = False) -> None:
+        self._columns = columns
+        self._colour = colour
+        self.links = links
+
+    @property
+    def columns(self) -> int:
+        """How wide a line may be."""
+        return max(self._columns(), LEAST_COLUMNS)
+
+    def line(self, text: str, style: Style = "plain", *, indent: int = 0) -> str:
+        """The text, wrapped, with every further line indented; a style of its own."""
+        indent = min(indent, self.columns // 2)
+        room = max(self.columns - indent, LEAST_COLUMNS)
+        first, broken, others = harmless(text).partition("\n")
+        # The first line has the room that the others give up.
+        head = chop_cells(first, indent)[0] if indent and first else ""
+        lines = [*_wrapped(first[len(head) :], room), *(_wrapped(others, room) if broken else [])]
+        laid_out = "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+        return self._drawn(Text(laid_out, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
+
+    def cut(self, text: str, style: Style = "plain", end: str = "") -> str:
+        """The text on one line, cut where the terminal ends; `end` keeps up to half of the line for itself."""
+        words, last = (" ".join(harmless(one).split("\n")) for one in (text, end))
+        last = _cut(last, max(self.columns // 2, self.columns - 1 - cell_len(words))) if last else ""
+        words = _cut(words, self.columns - 1 - cell_len(last)) + last
+        return self._drawn(Text(words, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
+
+    def link(self, label: str, url: str, *, indent: int = 0) -> str:
+        """The label as a link, where the terminal takes links and the address is one of the web; wrapped, indented."""
+        style = f"link {url}" if self.links and _WEB.match(url) else ""
+        drawn = self._drawn(Text(harmless(label), style=style), max(self.columns - indent, LEAST_COLUMNS))
+        return drawn.replace("\n", "\n" + " " * indent)
+
+    def markdown(self, block: MarkdownBlock, *, links: bool | None = None) -> str:
+        """The block, laid out; as it was written where it is too large or too deep for the terminal."""
+        links = self.links if links is None else links
+        text = harmless(block.text)
+        if len(text) > MAX_MARKDOWN_CHARS:
+            return self._drawn(Text(text), self.columns)
+        tokens = _PARSER.parse(text)
+        if _least_columns(tokens) > self.columns:
+            return self._drawn(Text(text), self.columns)
+        _make_harmless(tokens)
+        if block.number is not None and tokens and tokens[0].type == "ordered_list_open":
+            tokens[0].attrs["start"] = block.number
+        return self._drawn(_Document(tokens, links=links), self.columns)
+
+    def _drawn(self, what: RenderableType, columns: int) -> str:
+        paper = io.StringIO()
+        console = Console(
+            file=paper,
+            width=columns,
+            force_terminal=True,
+            color_system="256" if self._colour else "standard",
+            no_color=not self._colour,
+            highlight=False,
+            legacy_windows=False,
+            _environ={},
+        )
+        console.print(what)
+        return "\n".join(map(_trimmed, paper.getvalue().split("\n"))).strip("\n")
+
+
+def takes_links(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal is one that shows links; FORCE_HYPERLINK=1 or 0 says so for others."""
+    forced = environ.get("FORCE_HYPERLINK")
+    if forced is not None:
+        return forced != "0"
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    known = ("kitty", "alacritty", "foot", "wezterm", "ghostty", "contour")
+    return (
+        program in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "Tabby")
+        or any(name in term for name in known)
+        or any(name in environ for name in ("WT_SESSION", "KONSOLE_VERSION", "DOMTERM"))
+        or (environ.get("VTE_VERSION", "").isdigit() and int(environ["VTE_VERSION"]) >= _VTE_WITH_LINKS)
+    )
+
+
+_VTE_WITH_LINKS: Final = 5000
+
+
+class _CodeBlock(CodeBlock):
+    """Code in the terminal's own colours, indented, so that it can be copied."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(
+            code, self.lexer_name, theme="ansi_dark", word_wrap=True, padding=(0, 0, 0, 2), background_color="default"
+        )
+
+
+class _Heading(Heading):
+    """A heading where prose begins, not in the middle."""
+
+    LEVEL_ALIGN = {}  # noqa: RUF012 - as the library has it
+
+
+class _Document(Markdown):
+    """Tokens that were parsed, and made harmless, before."""
+
+    elements = {**Markdown.elements, "fence": _CodeBlock, "code_block": _CodeBlock, "heading_open": _Heading}  # noqa: RUF012
+
+    def __init__(self, tokens: Sequence[Token], *, links: bool) -> None:
+        super().__init__("", hyperlinks=links)
+        self.parsed = list(tokens)
+
+
+def _least_columns(tokens: Iterable[Token]) -> int:
+    """How many columns lists and quotes inside one another, or a table, need to be laid out readably."""
+    deepest = here = cells = most_cells = 0
+    for token in tokens:
+        if token.type in ("bullet_list_open", "ordered_list_open", "blockquote_open"):
+            here += 1
+            deepest = max(deepest, here)
+        elif token.type in ("bullet_list_close", "ordered_list_close", "blockquote_close"):
+            here -= 1
+        elif token.type == "tr_open":
+            cells = 0
+        elif token.type in ("th_open", "td_open"):
+            cells += 1
+            most_cells = max(most_cells, cells)
+    return max(deepest * _LIST_COLUMNS + LEAST_COLUMNS if deepest else 0, most_cells * _CELL_COLUMNS)
+
+
+def _make_harmless(tokens: Iterable[Token]) -> None:
+    """Takes control characters out of what the parser decoded, and leaves links only to the web."""
+    for token in tokens:
+        token.content = harmless(token.content)
+        token.info = harmless(token.info)
+        for name in ("href", "src"):
+            if name in token.attrs and not _WEB.match(str(token.attrs[name])):
+                token.attrs[name] = ""
+        if token.children:
+            _make_harmless(token.children)
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=columns, _environ={})
+    return [line.plain.rstrip() for line in Text(text).wrap(console, columns)] or [""]
+
+
+def _cut(text: str, columns: int) -> str:
+    return text if cell_len(text) <= columns else set_cell_size(text, columns - 1) + "…"
+
+
+def _trimmed(line: str) -> str:
+    """The line without the blanks that fill it up to its width."""
+    found = _TRAILING.search(line)
+    return line if found is None else line[: found.start()] + found[0].replace(" ", "")

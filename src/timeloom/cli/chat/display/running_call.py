@@ -1,0 +1,49 @@
+"""A call that runs: what it does as long as it does, and what it came to."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from timeloom.cli.chat.display.format import duration
+from timeloom.cli.chat.display.labels import error_in, result_words
+from timeloom.cli.chat.display.transcript import Page
+from timeloom.cli.sanitize import one_line
+from timeloom.core.blocks import AnyBlock
+from timeloom.core.ids import CallId
+
+MAX_TAIL_CHARS: Final = 400
+"""How much of a tool's own output is kept to show what it is doing."""
+
+
+@dataclass(slots=True)
+class RunningCall:
+    """A call with all that has come of it."""
+
+    call_id: CallId
+    words: str
+    since: float
+    said: str = ""
+    results: list[AnyBlock] = field(default_factory=list[AnyBlock])
+
+    def hear(self, text: str) -> None:
+        """Takes what the tool says while it runs."""
+        self.said = (self.said + text)[-MAX_TAIL_CHARS:]
+
+    def doing(self, now: float) -> str:
+        """What it does, on one line."""
+        last = self.said.rstrip().rpartition("\n")[2]
+        return f"{self.words} {duration(now - self.since)}{f' · {last}' if last else ''}"
+
+    def is_over(self, block: AnyBlock | None) -> bool:
+        """Whether nothing more comes of it, now that this has happened."""
+        return bool(self.results) and getattr(block, "tool_call_id", None) != self.call_id
+
+    def close(self, page: Page, now: float) -> None:
+        """Prints what it came to."""
+        took = duration(now - self.since)
+        error = next((found for block in self.results if (found := error_in(block))), None)
+        if error:
+            page.line(f"✗ {self.words}", "bad", end=f" · {took}")
+            page.say(f"  {one_line(error.message, 300)}")
+            return
+        came = result_words(self.results)
+        page.line(f"✓ {self.words}", end=f" · {took}{f' · {came}' if came else ''}")

@@ -1,0 +1,167 @@
+"""What `timeloom chat` prints: the answer as it is written and the tools as they run, or all events as JSON."""
+
+import os
+import sys
+from typing import Protocol
+
+import click
+import msgspec
+
+from timeloom.cli.chat.display.labels import line_params
+from timeloom.cli.chat.terminal.approvals import Question
+from timeloom.cli.sanitize import harmless, one_line
+from timeloom.core.blocks import (
+    Completion,
+    ModelAnswered,
+    Notes,
+    Notice,
+    PlanRecorded,
+    ResultDigest,
+    ResultStatus,
+    ToolCall,
+    TurnEnded,
+)
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import BlobRef, Text
+from timeloom.core.plans.marks import marker
+from timeloom.core.stream.live_reply import LiveDelta
+from timeloom.core.timeline import Entry
+from timeloom.runtime.context.fit_window import Compaction
+from timeloom.runtime.turn.loop import Pause
+from timeloom.wire.block_json import encode_block
+
+
+class Output(Protocol):
+    """Where the events of a conversation go."""
+
+    def begin(self, conversation: ConversationId) -> None:
+        """The conversation that is held."""
+        ...
+
+    def delta(self, delta: LiveDelta) -> None:
+        """Text on its way."""
+        ...
+
+    def block(self, entry: Entry) -> None:
+        """An entry that is stored."""
+        ...
+
+    def compaction(self, compaction: Compaction) -> None:
+        """Older parts of the conversation are summed up, or were."""
+        ...
+
+    def ask(self, question: Question) -> None:
+        """What a person has to decide before the turn can go on."""
+        ...
+
+    def end(self, reason: Pause) -> None:
+        """The turn is over, or waits for a person."""
+        ...
+
+
+class JsonOutput:
+    """Every event as a JSON object on a line of its own."""
+
+    def begin(self, conversation: ConversationId) -> None:
+        self._print({"event": "chat.start", "conversation_id": conversation})
+
+    def delta(self, delta: LiveDelta) -> None:
+        self._print({"event": "chat.delta", "channel": delta.channel, "index": delta.index, "text": delta.text})
+
+    def block(self, entry: Entry) -> None:
+        self._print({"event": "chat.block", "id": entry.seq, "block": msgspec.Raw(encode_block(entry))})
+
+    def compaction(self, compaction: Compaction) -> None:
+        self._print({"event": "chat.compaction", **msgspec.structs.asdict(compaction)})
+
+    def ask(self, question: Question) -> None:
+        self._print({"event": "chat.approval", **msgspec.structs.asdict(question)})
+
+    def end(self, reason: Pause) -> None:
+        self._print({"event": "chat.complete", "reason": reason})
+
+    def _print(self, event: dict[str, object]) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+class PlainOutput:
+    """The answer on standard output, streamed where that is a terminal; what the agent does on standard error.
+
+    Whatever others wrote, a control character in it reaches neither.
+    """
+
+    def __init__(self) -> None:
+        self._streams = sys.stdout.isatty()
+        self._dims = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self._answering = False
+
+    def begin(self, conversation: ConversationId) -> None:
+        click.echo(f"conversation {conversation}", err=True)
+
+    def delta(self, delta: LiveDelta) -> None:
+        if delta.channel == "answer" and self._streams:
+            self._answering = True
+            click.echo(harmless(delta.text.replace("\r", ""), keep_tabs=True), nl=False)
+
+    def block(self, entry: Entry) -> None:
+        match entry.block:
+            case Completion(text=text):
+                self._end_answer(entry, text)
+            case ToolCall() | Notice() | ModelAnswered() if self._answering and _takes_back(entry.block):
+                # What was shown early turned out not to be the answer.
+                self._answering = False
+                click.echo(" (withdrawn)", err=True)
+            case _:
+                pass
+        for line in _lines(entry):
+            plain = harmless(line)
+            click.echo(click.style(plain, dim=True) if self._dims else plain, err=True)
+
+    def compaction(self, compaction: Compaction) -> None:
+        if compaction.status == "completed":
+            figures = f"{compaction.before_tokens} tokens became {compaction.after_tokens}"
+            click.echo(f"  · older parts of the conversation were summed up: {figures}", err=True)
+
+    def ask(self, question: Question) -> None:
+        pass
+
+    def end(self, reason: Pause) -> None:
+        if reason not in ("completed", "exited", "waiting"):
+            click.echo(f"the turn ended: {reason}", err=True)
+
+    def _end_answer(self, entry: Entry, text: Text) -> None:
+        if self._answering:
+            click.echo("")
+        else:
+            shown = f"(the answer is long: {entry.path})" if isinstance(text, BlobRef) else text
+            click.echo(harmless(shown, keep_tabs=True))
+        self._answering = False
+
+
+def _takes_back(block: ToolCall | Notice | ModelAnswered) -> bool:
+    return not isinstance(block, ModelAnswered) or bool(block.error)
+
+
+def _lines(entry: Entry) -> list[str]:
+    match entry.block:
+        case Notes(text=str() as text):
+            return [f"  {one_line(text)}"]
+        case ToolCall(tool_id=tool_id, params=params, by=str()):
+            return [f"    ↳ {tool_id} {line_params(params, 120)}".rstrip()]
+        case ToolCall(tool_id=tool_id, params=params):
+            return [f"  → {tool_id} {line_params(params, 120)}".rstrip()]
+        case ModelAnswered(purpose="decision", error=error, detail=detail) if error:
+            return [f"  … {error}{f': {detail[:200]}' if detail else ''}"]
+        case ResultDigest(digest=digest) if digest.error:
+            return [f"  ✗ {digest.error.message[:200]}"]
+        case ResultStatus(error=error) if error:
+            return [f"  ✗ {error.message[:200]}"]
+        case Notice(text=text):
+            return [f"  ! {text[:200]}"]
+        case PlanRecorded(snapshot=plan):
+            return [f"  {marker(one)} {step}" for step, one in zip(plan.steps, plan.statuses, strict=True)]
+        case TurnEnded(reason=reason, text=text) if reason != "completed" and text:
+            return [f"  {text[:300]}"]
+        case _:
+            return []

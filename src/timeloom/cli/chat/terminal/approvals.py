@@ -1,0 +1,97 @@
+"""Questions to a person: a call that waits for leave, shown in full, and what was answered."""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.cli.chat.display.labels import full_params
+from timeloom.cli.sanitize import one_line
+from timeloom.core.blocks import ApprovalRequested, ToolCall, ToolCode
+from timeloom.core.ids import CallId
+from timeloom.core.policy.next_step import INTERRUPTED
+from timeloom.core.timeline import Entry
+from timeloom.core.view.progress import MODEL
+from timeloom.runtime.session.session import Session
+
+PROMPT: Final = "allow? y/n> "
+"""What stands where the answer is typed; short, for it may share its line with a narrow terminal's edge."""
+
+HOW: Final = "y allows it, n refuses it, a word of why may follow"
+"""How to answer."""
+
+_YES: Final = frozenset({"y", "yes", "allow", "ok"})
+_NO: Final = frozenset({"n", "no", "refuse", "deny"})
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that waits: which tool, why a person is asked, and all that would be run."""
+
+    call_id: CallId
+    tool_id: str
+    reason: str
+    policy: str = ""
+    params: str = ""
+    code: str = ""
+
+    @property
+    def headline(self) -> str:
+        """What is asked, in one sentence."""
+        if self.tool_id == MODEL:
+            return "May the model be asked?"
+        name = one_line(self.tool_id, 80)
+        return f"Call {name} once more?" if self.policy == INTERRUPTED else f"May it call {name}?"
+
+    def lines(self) -> list[str]:
+        """All that would be run: the parameters and the program, in full."""
+        body = full_params(self.params).split("\n") if self.params else []
+        if self.code:
+            body += ["", "the program:", *self.code.split("\n")]
+        return body
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a person answered, with a word of why."""
+
+    approved: bool
+    text: str = ""
+
+
+def read_decision(words: str) -> Decision | None:
+    """What the words decide; nothing where they are neither yes nor no."""
+    first, _, rest = words.strip().partition(" ")
+    verdict = first.strip(",.:;!").lower()
+    if verdict in _YES:
+        return Decision(approved=True, text=rest.strip())
+    if verdict in _NO:
+        return Decision(approved=False, text=rest.strip())
+    return None
+
+
+async def open_question(session: Session) -> Question | None:
+    """What the open turn waits for; a turn asks one thing at a time."""
+    progress = session.views.progress
+    asked = [one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_asked]
+    if not progress.running or not asked:
+        return None
+    turn, call_id = progress.turn_id, asked[0]
+    known = session.views.calls.get(turn, call_id)
+    # The same call may have been asked about before: what counts is the newest request.
+    seqs = [*session.views.paths.find(f"ar:{turn}.react.approval.{call_id}")]
+    seqs += [seq for seq in (known.call_seq, known.code_seq) if seq] if known else []
+    question = Question(call_id=call_id, tool_id=known.tool_id if known else MODEL, reason="")
+    for entry in await session.entries(sorted(seqs)):
+        question = await _with(session, question, entry)
+    return question
+
+
+async def _with(session: Session, question: Question, entry: Entry) -> Question:
+    match entry.block:
+        case ApprovalRequested(tool_id=tool_id, text=text, policy=policy):
+            return replace(question, tool_id=tool_id, reason=await session.text(text), policy=policy)
+        case ToolCall(params=params):
+            return replace(question, params=await session.text(params))
+        case ToolCode(text=code):
+            return replace(question, code=await session.text(code))
+        case _:
+            return question

@@ -1,0 +1,46 @@
+"""Attachments: text files that go with the next message."""
+
+import stat
+from pathlib import Path
+from typing import Final
+
+from timeloom.cli.chat.display.format import size
+from timeloom.cli.sanitize import one_line
+from timeloom.core.codes import CodedError
+from timeloom.core.paths.names import check_name
+from timeloom.runtime.turn.attachments import TextFile
+from timeloom.tools.charsets import exact_text
+from timeloom.tools.mime import UNKNOWN, mime_of, text_in
+
+MAX_TEXT_BYTES: Final = 10_000_000
+"""Largest file that can be attached."""
+
+
+class AttachError(CodedError):
+    """A file that cannot be attached; the message says why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("attachment_refused", message)
+
+
+def read_file(words: str) -> TextFile:
+    """The file that the words name; raises `AttachError`."""
+    path = Path(words.strip().strip("'\"")).expanduser()
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise AttachError(f"{path.name or words} is no file")
+        if found.st_size > MAX_TEXT_BYTES:
+            raise AttachError(f"{path.name} has {size(found.st_size)}; at most {size(MAX_TEXT_BYTES)} can be attached")
+        data = path.read_bytes()
+    except OSError as error:
+        raise AttachError(f"{one_line(words, 80)} cannot be read: {error.strerror}") from error
+    mime = mime_of(path.name)
+    if text_in(data, mime) is None:
+        raise AttachError(f"{path.name} is no text; only text can be attached for now")
+    text = exact_text(data)
+    if text is None:
+        raise AttachError(f"{path.name} is no text in UTF-8; write it in that first")
+    check_name(path.name)
+    kind = mime if mime.startswith("text/") else "text/plain" if mime == UNKNOWN else mime
+    return TextFile(name=path.name, mime=kind, text=text)

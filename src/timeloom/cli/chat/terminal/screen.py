@@ -1,0 +1,240 @@
+"""The screen: a line to type on, what is live above it, and above that everything that was printed."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, to_formatted_text
+from prompt_toolkit.formatted_text.base import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import Dimension, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from timeloom.cli.sanitize import harmless
+
+REDRAW_S: Final = 0.05
+"""Least time between two redraws: more looks like stutter, less burns the processor for nothing."""
+
+SPIN_S: Final = 0.12
+
+Key = Literal["interrupt", "leave", "back"]
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """A line, or several, that the user entered."""
+
+    text: str
+
+
+class Pressed(msgspec.Struct, frozen=True):
+    """A key with a meaning: Ctrl-C, Ctrl-D at an empty line, or Escape."""
+
+    key: Key
+
+
+Event = Typed | Pressed
+
+
+class Screen:
+    """Prints above, shows below, and hands on what is typed; nothing printed is ever drawn over."""
+
+    def __init__(
+        self,
+        history: Path | None = None,
+        *,
+        complete: Callable[[str], str] = lambda text: text,
+        input: Input | None = None,  # noqa: A002 - the library's word
+        output: Output | None = None,
+    ) -> None:
+        self.events: asyncio.Queue[Event] = asyncio.Queue()
+        self.live: Callable[[int], list[str]] = lambda _: []
+        """What is shown above the line, in at most so many lines."""
+        self._prompt = "> "
+        self._keeps_history = True
+        self._takes_back = False
+        self._titled = False
+        self._complete = complete
+        self._drawn: list[str] = []
+        self._spinning: asyncio.Task[None] | None = None
+        self._output = output or create_output()
+        if isinstance(self._output, Vt100_Output):
+            # Where the cursor stands need not be asked: what is drawn begins on a line of its own.
+            self._output.enable_cpr = False
+        self._buffer = Buffer(multiline=True, history=_history(history))
+        self._live_window = Window(FormattedTextControl(self._live_text), dont_extend_height=True, height=self._height)
+        self._app: Application[None] = Application(
+            layout=Layout(HSplit([self._live_window, self._input_window()])),
+            key_bindings=self._keys(),
+            erase_when_done=True,
+            min_redraw_interval=REDRAW_S,
+            input=input or create_input(),
+            output=self._output,
+            before_render=self._before_render,
+        )
+
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is."""
+        return self._output.get_size().columns
+
+    @property
+    def rows(self) -> int:
+        """How high the terminal is."""
+        return self._output.get_size().rows
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Takes the terminal, and gives it back as it was."""
+        started = asyncio.Event()
+        showing = asyncio.create_task(self._app.run_async(pre_run=started.set, set_exception_handler=False))
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait({showing, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        try:
+            yield
+        finally:
+            self.spin(on=False)
+            if self._app.is_running:
+                self._app.exit()
+            await showing
+            if self._titled:
+                self._output.clear_title()
+                self._output.flush()
+
+    def print(self, text: str) -> None:
+        """Puts the text above what is live, for good."""
+        if not self._app.is_running:
+            self._output.write_raw(text.replace("\n", "\r\n") + "\r\n")
+            self._output.flush()
+            return
+        self._app.renderer.erase()
+        self._output.write_raw(text.replace("\n", "\r\n") + "\r\n")
+        self._output.flush()
+        self._app.invalidate()
+
+    def refresh(self) -> None:
+        """Says that what is live has changed."""
+        self._app.invalidate()
+
+    def title(self, text: str) -> None:
+        """Names the terminal's window."""
+        self._titled = True
+        self._output.set_title(harmless(text))
+        self._output.flush()
+
+    def ask(self, prompt: str = "> ", *, keeps_history: bool = True, takes_back: bool = False) -> None:
+        """Changes what stands before the line, whether what is typed there is kept, and whether Escape means back."""
+        self._prompt = prompt
+        self._keeps_history = keeps_history
+        self._takes_back = takes_back
+        self._app.invalidate()
+
+    def spin(self, *, on: bool) -> None:
+        """Redraws all the time, or no longer."""
+        if on and self._spinning is None:
+            self._spinning = asyncio.create_task(self._spin())
+        elif not on and self._spinning is not None:
+            self._spinning.cancel()
+            self._spinning = None
+
+    async def _spin(self) -> None:
+        while True:
+            await asyncio.sleep(SPIN_S)
+            self._app.invalidate()
+
+    def _input_window(self) -> Window:
+        return Window(
+            BufferControl(self._buffer),
+            dont_extend_height=True,
+            wrap_lines=True,
+            get_line_prefix=self._line_prefix,
+            height=lambda: Dimension(min=1, max=max(self.rows // 2, 1)),
+        )
+
+    def _height(self) -> Dimension:
+        return Dimension.exact(len(self._drawn))
+
+    def _live_text(self) -> StyleAndTextTuples:
+        return to_formatted_text(ANSI("\n".join(self._drawn)))
+
+    def _before_render(self, app: Application[None]) -> None:
+        typed = min(self._buffer.document.line_count, max(self.rows // 2, 1))
+        self._drawn = self.live(max(self.rows - typed - 1, 1))
+        last = app.renderer.last_rendered_screen
+        needed = app.layout.container.preferred_height(self.columns, self.rows).preferred
+        if last is not None and last.height > needed:
+            # The renderer keeps the lines it once had; without this the line to type on would hang in the air.
+            app.renderer.erase()
+
+    def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
+        return [("bold", self._prompt if line == wrapped == 0 else "  ")]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        def press(key: Key) -> Callable[[KeyPressEvent], None]:
+            return lambda _: self.events.put_nowait(Pressed(key))
+
+        keys.add("enter")(self._entered)
+        keys.add("escape", "enter")(_break_line)
+        keys.add("c-j")(_break_line)
+        keys.add("escape", filter=Condition(lambda: self._takes_back))(press("back"))
+        keys.add("c-c")(press("interrupt"))
+        keys.add("<sigint>")(press("interrupt"))
+        keys.add("c-d", filter=Condition(lambda: not self._buffer.text))(press("leave"))
+        keys.add("tab")(self._completed)
+        return keys
+
+    def _entered(self, event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        text = buffer.text
+        buffer.reset(append_to_history=self._keeps_history and bool(text.strip()))
+        self.events.put_nowait(Typed(text))
+
+    def _completed(self, event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        before = buffer.document.text_before_cursor
+        completed = self._complete(before)
+        if completed.startswith(before):
+            buffer.insert_text(completed[len(before) :])
+
+    def take_line(self) -> str:
+        """Takes away what is being typed, and returns it."""
+        text = self._buffer.text
+        self._buffer.reset()
+        return text
+
+    def put_line(self, text: str) -> None:
+        """Puts words where they are being typed, before what is there."""
+        self._buffer.document = Document(text + self._buffer.text)
+
+    def take_events(self) -> list[Event]:
+        """Takes what was typed and pressed and nobody has heard yet."""
+        return [self.events.get_nowait() for _ in range(self.events.qsize())]
+
+
+def _break_line(event: KeyPressEvent) -> None:
+    event.current_buffer.insert_text("\n")
+
+
+def _history(path: Path | None) -> History:
+    if path is None:
+        return InMemoryHistory()
+    try:
+        # What people typed is for nobody else to read.
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))

@@ -1,0 +1,74 @@
+"""`timeloom approve`: a person's decision on what a turn waits for, after which the turn goes on."""
+
+import sys
+
+import click
+
+from timeloom.cli.chat.conversations import open_rooms, with_model
+from timeloom.cli.chat.plain import Lines, tell
+from timeloom.cli.chat.plain_output import JsonOutput, PlainOutput
+from timeloom.cli.chat.terminal.approvals import Question, open_question
+from timeloom.cli.command import command_body
+from timeloom.cli.options import OPTION_KEYS, typed_options, with_settings
+from timeloom.config.resolve import Loaded
+from timeloom.config.settings import Settings
+from timeloom.core.blocks import ModelCalled
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.runtime.session.session import Session
+
+_ASK_BEFORE = "tools_that_need_approval"
+"""The policy that `--ask-before` makes."""
+
+
+@click.command()
+@with_settings(*OPTION_KEYS)
+@click.option("--refuse", is_flag=True, help="Refuse the call instead of allowing it.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; it is recorded, and the model is told a refusal's.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one a line.")
+@click.argument("conversation")
+@click.argument("call", required=False)
+@command_body
+async def approve(
+    loaded: Loaded, conversation: str, call: str | None, reason: str, *, refuse: bool, as_json: bool
+) -> int:
+    """Decide what a turn waits for, and go on with it.
+
+    CALL is the id of the call that is decided on, so that nobody allows what they have not seen; without it, what waits
+    is shown and nothing is decided. The turn goes on as in `timeloom chat`, with the same settings.
+    """
+    settings = with_model(loaded.settings)
+    output = JsonOutput() if as_json else PlainOutput()
+    async with open_rooms(settings, create=False, holder="timeloom approve") as rooms:
+        turns = await rooms.open(ConversationId(conversation), settings.model, output)
+        question = await open_question(turns.session)
+        if question is None:
+            raise CodedError("approval_unknown", f"no call of conversation {conversation[:60]} waits for a decision")
+        if call is None:
+            output.ask(question)
+            tell(question, turns.session.conversation, await _options(turns.session, question, settings))
+            return 0
+        if call != question.call_id:
+            waits = f"the one that waits is {question.call_id}, for {question.tool_id[:60]}"
+            raise CodedError("approval_unknown", f"the call {call[:60]!r} does not wait for a decision; {waits}")
+        output.begin(turns.session.conversation)
+        await turns.inbox.decide(question.call_id, not refuse, rooms.user, reason)
+        lines = Lines(rooms, output, typed_options(), asks=sys.stdin.isatty() and not as_json)
+        return 0 if await lines.run(turns, await turns.go_on()) else 1
+
+
+async def _options(session: Session, question: Question, settings: Settings) -> list[str]:
+    """What was typed, and what the turn was held with as far as the timeline tells."""
+    options = typed_options()
+    if "--model" not in options and (model := await _last_model(session)):
+        options += ["--model", model]
+    if question.policy == _ASK_BEFORE and not settings.policy.ask_before:
+        options += ["--ask-before", question.tool_id]
+    return options
+
+
+async def _last_model(session: Session) -> str:
+    turn = session.views.turns.turns[session.views.progress.turn_id]
+    called = [entry.block for entry in await session.entries(list(turn.seqs()))]
+    names = [block.model for block in called if isinstance(block, ModelCalled) and block.purpose == "decision"]
+    return names[-1] if names else ""

@@ -1,0 +1,1 @@
+"""`timeloom demo`: `command` runs it, `script` holds the conversation it writes."""

@@ -1,0 +1,1 @@
+"""`timeloom model`: `command` holds the sub-commands, `check` runs the conformance suite."""

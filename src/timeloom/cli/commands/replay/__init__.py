@@ -1,0 +1,1 @@
+"""`timeloom replay`: `command` checks requests, `cache` prints the cache ledger, `rerun` runs `--from`."""

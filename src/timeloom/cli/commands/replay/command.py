@@ -1,0 +1,269 @@
+"""`timeloom replay`: the requests of past model calls, made again from the log and checked."""
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from timeloom.cli.command import chosen_conversations, command_body, complain, existing_store
+from timeloom.cli.commands.replay.cache import print_ledger
+from timeloom.cli.commands.replay.rerun import Again, rerun_options, run_again
+from timeloom.cli.options import with_settings
+from timeloom.cli.sanitize import harmless
+from timeloom.config.resolve import Loaded
+from timeloom.core.blocks.round import CallPurpose
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.core.paths import PathError, RoundTextPath, parse
+from timeloom.ports.store import Finding, Store
+from timeloom.runtime.replay.replay import RebuiltPrompt, ReplayedCall, find_calls, rebuild
+from timeloom.runtime.replay.replay import replay as replayed
+
+MAX_RANGES: Final = 20
+"""How many ranges of entries are named; more than these nobody reads."""
+
+
+@click.command()
+@with_settings("data_dir", "model")
+@click.option("--conversation", "only", metavar="ID", help="This conversation only; without it, all of them.")
+@click.option("--verify", is_flag=True, help="Check every call, and print only counts and what is wrong.")
+@click.option("--cache", is_flag=True, help="Print what was expected of the provider's cache beside what it reported.")
+@click.option("--prompt", "path", metavar="PATH", help="Print the prompt of the call ar:<turn>.react.model.<round>.")
+@click.option("--attempt", type=click.IntRange(1), help="With --prompt: this attempt; without it, the last.")
+@click.option(
+    "--purpose",
+    type=click.Choice(["decision", "compaction", "title"]),
+    help="With --prompt: what the model was asked for; a decision unless said.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one a line.")
+@click.argument("conversation", required=False)
+@command_body
+@rerun_options
+async def replay(
+    again: Again | None,
+    loaded: Loaded,
+    conversation: str | None,
+    only: str | None,
+    *,
+    verify: bool,
+    cache: bool,
+    path: str | None,
+    attempt: int | None,
+    purpose: CallPurpose | None,
+    as_json: bool,
+) -> int:
+    """Make the requests of past model calls again and compare their hashes with the recorded ones.
+
+    Lists the calls with what they used; --verify checks them all; --prompt prints one prompt exactly as it was sent;
+    --cache prints the ledger of the provider's cache, with the bill.
+    Nothing is sent to a model and nothing is changed. Exits with 1 if a request comes out otherwise than it was sent,
+    or if what it is made from cannot be read.
+
+    --from runs a conversation again from an entry, with the model that is named, and prints what comes out beside what
+    was recorded; without CONVERSATION, the newest. Recorded tool results are used again, and the conversation stays as
+    it is.
+    """
+    if path is None and (attempt or purpose):
+        raise click.UsageError("--attempt and --purpose say which call --prompt means; give that, too")
+    if conversation is not None and only is not None:
+        raise click.UsageError("CONVERSATION and --conversation both say which one; give one of them")
+    if sum((verify, cache, path is not None, again is not None)) > 1:
+        raise click.UsageError("--verify, --prompt, --cache and --from each print something of their own; give one")
+    only = conversation or only
+    if again:
+        return await run_again(loaded.settings, only, again, as_json=as_json)
+    async with existing_store(loaded.settings.data_dir) as store:
+        if cache:
+            return await print_ledger(store, only, as_json=as_json)
+        if path is not None:
+            return await _print_prompt(store, only, _Wanted(_model_path(path), attempt, purpose or "decision"), as_json)
+        return await _print_calls(store, only, _Printer(verify=verify, as_json=as_json))
+
+
+class _Tally(msgspec.Struct):
+    """What came of some calls."""
+
+    calls: int = 0
+    same: int = 0
+    differs: int = 0
+    unchecked: int = 0
+    erased: int = 0
+    """Those that are unchecked because something that they showed was erased."""
+    findings: int = 0
+
+    @property
+    def is_well(self) -> bool:
+        return self.calls == self.same + self.erased and not self.findings
+
+    def add(self, found: ReplayedCall | Finding) -> None:
+        if isinstance(found, Finding):
+            self.findings += 1
+            return
+        self.calls += 1
+        setattr(self, found.verdict, getattr(self, found.verdict) + 1)
+        self.erased += found.erased
+
+    def add_all(self, other: "_Tally") -> None:
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def __str__(self) -> str:
+        if self.is_well and self.erased:
+            showed = f"unchecked because what they showed was erased: {self.erased}"
+            return f"model calls: {self.calls}, the same: {self.same}, {showed}"
+        if self.is_well:
+            return f"model calls: {self.calls}, all the same"
+        parts = (f"same: {self.same}", f"differ: {self.differs}", f"unchecked: {self.unchecked}")
+        return f"model calls: {self.calls} ({', '.join(parts)}), findings: {self.findings}"
+
+
+async def _print_calls(store: Store, only: str | None, printer: "_Printer") -> int:
+    total, conversations = _Tally(), 0
+    async for conversation in chosen_conversations(store, only):
+        tally = _Tally()
+        printer.begin(conversation)
+        async for found in replayed(store, conversation):
+            tally.add(found)
+            printer.found(found)
+        printer.end(conversation, tally)
+        total.add_all(tally)
+        conversations += 1
+    printer.sum_up(conversations, total)
+    return 0 if total.is_well else 1
+
+
+class _Printer:
+    """Prints each thing as it is found: a walk over a large folder shows where it is, and holds nothing."""
+
+    def __init__(self, *, verify: bool, as_json: bool) -> None:
+        self._verify = verify
+        self._as_json = as_json
+
+    def begin(self, conversation: ConversationId) -> None:
+        if not self._verify and not self._as_json:
+            click.echo(f"{conversation}\n{_HEADINGS}")
+
+    def found(self, found: ReplayedCall | Finding) -> None:
+        if isinstance(found, Finding):
+            if self._as_json:
+                _print_json({"kind": "finding"} | msgspec.to_builtins(found))
+            else:
+                place = f"{found.conversation}: " if str(found.conversation) not in found.message else ""
+                _print_line(f"{place}{found.message} [{found.code}]")
+        elif not self._verify:
+            if self._as_json:
+                _print_json(found)
+            else:
+                _print_line(_row(found))
+
+    def end(self, conversation: ConversationId, tally: _Tally) -> None:
+        if self._as_json and self._verify:
+            _print_json({"kind": "conversation", "conversation": conversation} | msgspec.to_builtins(tally))
+        elif not self._as_json:
+            click.echo(f"{conversation}: {tally}" if self._verify else "")
+
+    def sum_up(self, conversations: int, total: _Tally) -> None:
+        if self._as_json and self._verify:
+            _print_json({"kind": "summary", "conversations": conversations} | msgspec.to_builtins(total))
+        elif not self._as_json:
+            click.echo(f"Replayed conversations: {conversations}, {total}.")
+
+
+_HEADINGS: Final = (
+    f"{'turn':<26} {'round':>5} {'try':>3} {'purpose':<10} {'in':>8} {'cached':>8} {'out':>7} {'cost':>11} "
+    f"{'request':<9} model"
+)
+
+
+def _row(call: ReplayedCall) -> str:
+    usage = call.usage
+    cost = f"${usage.cost_nano_usd / 1e9:.6f}" if usage.cost_nano_usd else "-"
+    ended = "" if call.ended else " (no outcome)"
+    return (
+        f"{call.turn_id:<26} {call.round:>5} {call.attempt:>3} {call.purpose:<10} {usage.input_tokens:>8} "
+        f"{usage.cache_read_tokens:>8} {usage.output_tokens:>7} {cost:>11} {_verdict(call):<9} {call.model}{ended}"
+    )
+
+
+def _verdict(call: ReplayedCall) -> str:
+    return "erased" if call.erased else call.verdict
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    path: RoundTextPath
+    attempt: int | None
+    purpose: CallPurpose
+
+
+def _model_path(text: str) -> RoundTextPath:
+    try:
+        path = parse(text)
+    except PathError as error:
+        raise click.BadParameter(f"{error} [{error.code}]", param_hint="--prompt") from error
+    if not isinstance(path, RoundTextPath) or path.what != "model":
+        raise click.BadParameter(
+            f"a model call is ar:<turn>.react.model.<round>, got {text[:80]!r}", param_hint="--prompt"
+        )
+    return path
+
+
+async def _print_prompt(store: Store, only: str | None, wanted: _Wanted, as_json: bool) -> int:
+    prompt = await _rebuilt(store, only, wanted)
+    if as_json:
+        _print_json(prompt)
+    else:
+        text = prompt.as_text().rstrip("\n") + "\n"
+        shown = harmless(text, keep_tabs=True) if sys.stdout.isatty() else text
+        # By hand: click takes out what looks like a colour, and a prompt is printed as it was sent.
+        sys.stdout.buffer.write(shown.encode("utf-8", "surrogatepass"))
+    if prompt.call.verdict == "same":
+        return 0
+    if prompt.call.erased:
+        click.echo("warning: this is not what was sent: something that it showed was erased", err=True)
+        return 0
+    made_from = f"; it was made from entries {_made_from(prompt.seqs)}" if prompt.seqs else ""
+    click.echo(f"warning: this is not what was sent: its hash is another{made_from} [replay_differs]", err=True)
+    return 1
+
+
+async def _rebuilt(store: Store, only: str | None, wanted: _Wanted) -> RebuiltPrompt:
+    """The prompt from the first conversation that has the call; only a fork has it, too, and there it is the same."""
+    async for conversation in chosen_conversations(store, only):
+        try:
+            found = await find_calls(store, conversation, wanted.path, wanted.purpose)
+        except CodedError as error:
+            complain(error, conversation)
+            continue
+        if found:
+            return await rebuild(store, conversation, _seq_of(found, wanted))
+    raise CodedError("path_not_found", f"no model was asked for a {wanted.purpose} at {wanted.path}")
+
+
+def _seq_of(found: dict[int, int], wanted: _Wanted) -> int:
+    attempt = wanted.attempt or max(found)
+    if attempt not in found:
+        raise CodedError("path_not_found", f"{wanted.path} has attempts {', '.join(map(str, found))}; got {attempt}")
+    return found[attempt]
+
+
+def _made_from(seqs: Sequence[int]) -> str:
+    """The seqs as ranges, the first few of them."""
+    ranges: list[tuple[int, int]] = []
+    for seq in seqs:
+        if ranges and seq == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], seq)
+        else:
+            ranges.append((seq, seq))
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:MAX_RANGES]]
+    return ", ".join(shown) + (", …" if len(ranges) > MAX_RANGES else "")
+
+
+def _print_line(text: str) -> None:
+    # A log from elsewhere can name a model, or a type of block, as it likes.
+    click.echo(harmless(text))
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")

@@ -1,0 +1,195 @@
+"""The run of `timeloom replay --from`: a conversation run again with another model, beside what was recorded."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.app import Setting, make_turns, open_tools
+from timeloom.cli.chat.conversations import OpenModels, with_model
+from timeloom.cli.chat.display.format import counted, duration
+from timeloom.cli.command import existing_store
+from timeloom.cli.sanitize import one_line
+from timeloom.config.settings import Settings
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.store import Store
+from timeloom.runtime.rerun.rerun import Rerun, Rerunning, rerun
+from timeloom.runtime.rerun.trajectory import CallMade, Effort, RoundMade, RoundPair, TurnPair
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.loop import Turns
+
+WHAT_COLUMNS: Final = 50
+"""How much of a decision a line shows. Less hides in what two calls differ; more breaks the lines of a terminal."""
+
+_ORIGINS: Final = {"recorded": "", "run": "", "": "", "live": " (live)", "not_recorded": " (not recorded)"}
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """From where a conversation is run again, and how."""
+
+    seq: int
+    live_tools: bool
+    keep: bool
+    most_turns: int | None
+
+
+def rerun_options(run: Callable[..., Awaitable[int]]) -> Callable[..., Awaitable[int]]:
+    """Gives a command the options of a re-run, as its first argument; none where it is not asked for."""
+
+    @wraps(run)
+    async def call(*args: object, **kwargs: object) -> int:
+        again = msgspec.convert({name: kwargs.pop(name) for name in Again.__struct_fields__}, _Typed)
+        if again.seq is not None:
+            return await run(Again(**msgspec.structs.asdict(again)), *args, **kwargs)
+        if again.live_tools or again.keep or again.most_turns:
+            raise click.UsageError("--live-tools, --keep and --turns say how --from runs again; give that, too")
+        return await run(None, *args, **kwargs)
+
+    options = (
+        click.option("--from", "seq", type=click.IntRange(1), metavar="SEQ", help="Run again what follows this entry."),
+        click.option("--live-tools", is_flag=True, help="With --from: make calls that were not recorded; keeps it."),
+        click.option("--keep", is_flag=True, help="With --from: keep the fork as a conversation of its own."),
+        click.option("--turns", "most_turns", type=click.IntRange(1), help="With --from: at most so many turns."),
+    )
+    decorated: Callable[..., Awaitable[int]] = call
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+class _Typed(msgspec.Struct):
+    seq: int | None
+    live_tools: bool
+    keep: bool
+    most_turns: int | None
+
+
+async def run_again(settings: Settings, only: str | None, again: Again, *, as_json: bool) -> int:
+    """Runs it again and prints the difference; 1 where it could not be run to its end."""
+    settings = with_model(settings)
+    async with (
+        OpenModels(settings) as models,
+        open_tools(settings) as tools,
+        existing_store(settings.data_dir) as store,
+    ):
+        model, side = models.get(settings.model), replace(models.beside(settings.model), title=None)
+
+        def opened(session: Session, data_dir: Path) -> Turns:
+            setting = replace(Setting.of(settings), data_dir=data_dir)
+            return make_turns(session, model, setting, lambda _: None, tools, side)
+
+        how = Rerunning(
+            store=store,
+            data_dir=settings.data_dir,
+            open_turns=opened,
+            clock=SystemClock(),
+            ids=RandomIds(),
+            live_tools=again.live_tools,
+            keep=again.keep,
+            most_turns=again.most_turns,
+            tell=lambda fork: click.echo(f"run again on the fork {fork}", err=True),
+        )
+        found = await rerun(how, await _conversation(store, only), again.seq)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    else:
+        click.echo("\n".join(_report(found)))
+    failed = any(turn.rerun_end in ("provider_error", "runtime_error") for turn in found.turns)
+    return 1 if found.waits or failed else 0
+
+
+async def _conversation(store: Store, only: str | None) -> ConversationId:
+    """That conversation, or the newest."""
+    if only is not None:
+        return (await store.info(ConversationId(only))).id
+    newest = ""
+    while page := await store.conversation_ids(after=newest):
+        newest = page[-1]
+    if not newest:
+        raise CodedError("conversation_unknown", "there is no conversation yet")
+    return ConversationId(newest)
+
+
+def _report(found: Rerun) -> list[str]:
+    point = found.forked_from
+    where = f"{point.conversation_id} from entry {point.seq}"
+    if point.seq != found.asked_for_seq:
+        where += f", the last place up to {found.asked_for_seq} where the model could be asked"
+    recorded = ", ".join(one_line(name, 60) for name in found.recorded_models)
+    lines = [where, f"recorded: {recorded}", f"re-run:   {one_line(found.model, 60)}", ""]
+    for turn in found.turns:
+        lines += [*_turn(turn), ""]
+    lines += [_total("recorded", found.recorded), _total("re-run", found.rerun), _verdict(found)]
+    if found.unsaid:
+        lines.append(f"Not said again, because the turn had ended by then: {counted(found.unsaid, 'event')}.")
+    if found.waits:
+        lines.append(f"It waits for a person{f': timeloom approve {found.kept}' if found.kept else ''}.")
+    if found.kept:
+        lines.append(f"Kept as {found.kept}.")
+    return lines
+
+
+_HEADINGS: Final = (
+    f"{'round':>5}  {'':<8}  {'decision':<{WHAT_COLUMNS}} {'in':>8} {'cached':>8} {'out':>7} {'cost':>11} {'time':>9}"
+)
+
+
+def _turn(turn: TurnPair) -> list[str]:
+    ends = f"ended: {turn.recorded_end or '-'} / {turn.rerun_end or '-'}"
+    lines = [f"{turn.turn_id}  {one_line(turn.prompt, 60)}".rstrip(), _HEADINGS]
+    for pair in turn.rounds:
+        lines += _round(pair)
+    return [*lines, ends]
+
+
+def _round(pair: RoundPair) -> list[str]:
+    recorded = _side("recorded", pair.recorded) if pair.recorded else []
+    rerun_side = _side("re-run", pair.rerun, same=pair.verdict == "same") if pair.rerun else []
+    lines = [*recorded, *rerun_side]
+    return [f"{pair.round if not place else '':>5}  {line}" for place, line in enumerate(lines)]
+
+
+def _side(name: str, made: RoundMade, *, same: bool = False) -> list[str]:
+    decisions = (
+        ["the same"] if same else [*map(_call, made.calls), *([f"answer: {made.answer}"] if made.answer else [])]
+    )
+    first, *rest = decisions or ["-"]
+    lines = [f"{name:<8}  {one_line(first, WHAT_COLUMNS):<{WHAT_COLUMNS}} {_figures(made.effort)}"]
+    return [*lines, *(f"{'':<8}  {one_line(other, WHAT_COLUMNS)}" for other in rest)]
+
+
+def _call(call: CallMade) -> str:
+    origin = _ORIGINS[call.result] or (" (failed)" if call.failed else "")
+    said = f"{call.tool_id} {call.params}"
+    return f"{one_line(said, WHAT_COLUMNS - len(origin))}{origin}"
+
+
+def _figures(effort: Effort) -> str:
+    usage = effort.usage
+    sent = usage.input_tokens + usage.cache_write_tokens
+    cost = f"${usage.cost_nano_usd / 1e9:.6f}" if usage.cost_nano_usd else "-"
+    took = duration(effort.model_ms / 1000)
+    return f"{sent:>8} {usage.cache_read_tokens:>8} {usage.output_tokens:>7} {cost:>11} {took:>9}"
+
+
+def _total(name: str, effort: Effort) -> str:
+    counts = f"{counted(effort.requests, 'request')}, {counted(effort.calls, 'call')}"
+    return f"{'':>5}  {name:<8}  {counts:<{WHAT_COLUMNS}} {_figures(effort)}"
+
+
+def _verdict(found: Rerun) -> str:
+    if found.is_same:
+        return "The model decided the same in every round."
+    for turn in found.turns:
+        for pair in turn.rounds:
+            if pair.verdict != "same":
+                return f"The first difference is in round {pair.round} of {turn.turn_id}."
+    return "The record and the re-run have other turns."

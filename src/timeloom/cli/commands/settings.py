@@ -1,0 +1,42 @@
+"""`timeloom settings`: what is set, and where."""
+
+import sys
+from typing import Final
+
+import click
+import msgspec
+
+from timeloom.cli.options import OPTION_KEYS, with_settings
+from timeloom.config.catalogue import ROWS, value_in
+from timeloom.config.parse_value import shown
+from timeloom.config.resolve import Loaded
+
+_LINE_CHARS: Final = 100
+
+
+@click.command()
+@with_settings(*OPTION_KEYS)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, by key.")
+def settings(loaded: Loaded, *, as_json: bool) -> None:
+    """Show every setting, its value and where that comes from.
+
+    The command line counts most, then variables, then the file, then the default. Keys are not shown. Exits with 2 if a
+    setting cannot be taken, and says where it stands and what is expected.
+    """
+    values = {row.key: shown(row, value_in(loaded.settings, row.key)) for row in ROWS}
+    if as_json:
+        listed = {key: {"value": value, "from": loaded.origins[key].place} for key, value in values.items()}
+        sys.stdout.buffer.write(msgspec.json.encode(listed) + b"\n")
+        return
+    width = max(map(len, values))
+    for key, value in values.items():
+        click.echo(f"{key:<{width}}  {_line(value)}  ({loaded.origins[key].place})")
+
+
+def _line(value: object) -> str:
+    """The value as one line that drives no terminal."""
+    if value in ("", None):
+        return "-"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    line = text if text.isprintable() else repr(text)
+    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}…"

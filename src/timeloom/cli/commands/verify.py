@@ -1,0 +1,94 @@
+"""`timeloom verify`: is everything in the data folder there and whole, and can what went out of sight be read again?"""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from timeloom.cli.command import chosen_conversations, command_body, data_dir_option, existing_store
+from timeloom.cli.sanitize import harmless
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.ports.store import Finding, Store, Verified
+from timeloom.runtime.replay.check_retrievable import Recovery, check_recovery
+
+
+@click.command()
+@data_dir_option
+@click.option("--recovery", is_flag=True, help="Check that what went out of sight can be read again, in two reads.")
+@click.option("--conversation", "only", metavar="ID", help="With --recovery: this conversation only.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as a JSON object; with --recovery one a line.")
+@command_body
+async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: bool) -> int:
+    """Check every stored conversation and payload.
+
+    Reads the whole folder and changes nothing. Exits with 1 if anything is damaged, and names the conversation;
+    the others stay readable. With --recovery, proves instead that the model can read again all that its next prompt
+    does not show whole, byte for byte and in at most two reads.
+    """
+    if only is not None and not recovery:
+        raise click.UsageError("--conversation goes with --recovery; the folder is checked as a whole")
+    async with existing_store(data_dir) as store:
+        if recovery:
+            return await _check_recovery(store, only, as_json=as_json)
+        found = await store.verify()
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        print_verified(found)
+    return 1 if found.findings else 0
+
+
+def print_verified(found: Verified) -> None:
+    """Prints each finding with its place, then what was looked at and the verdict."""
+    for finding in found.findings:
+        click.echo(_told(finding))
+    counts = f"conversations: {found.conversations}, entries: {found.entries}, payloads: {found.blobs}"
+    click.echo(f"Checked {counts}; {_verdict(len(found.findings))}.")
+
+
+async def _check_recovery(store: Store, only: str | None, *, as_json: bool) -> int:
+    conversations = entries = lost = 0
+    async for conversation in chosen_conversations(store, only):
+        found = await _recovered(store, conversation)
+        conversations, entries, lost = conversations + 1, entries + found.entries, lost + len(found.lost)
+        if as_json:
+            click.echo(msgspec.json.encode(found).decode())
+        else:
+            _print_recovery(found)
+    if not as_json:
+        verdict = f"lost: {lost}" if lost else "nothing is lost"
+        click.echo(f"Checked conversations: {conversations}, entries: {entries}; {verdict}.")
+    return 1 if lost else 0
+
+
+async def _recovered(store: Store, conversation: ConversationId) -> Recovery:
+    """What is found; a conversation that cannot be read is one finding, and keeps no other from being looked at."""
+    try:
+        return await check_recovery(store, conversation)
+    except CodedError as error:
+        finding = Finding(error.code, str(error), conversation)
+        return Recovery(conversation=conversation, entries=0, lost=(finding,))
+
+
+def _print_recovery(found: Recovery) -> None:
+    for finding in found.lost:
+        click.echo(harmless(_told(finding)))
+    counts = f"in sight: {found.in_sight}, in one read: {found.one_read}, in two: {found.two_reads}"
+    erased = f", erased: {found.erased}" if found.erased else ""
+    click.echo(f"{found.conversation}: {counts}, never shown: {found.silent}{erased}, lost: {len(found.lost)}")
+
+
+def _told(finding: Finding) -> str:
+    place = "" if finding.conversation and finding.conversation in finding.message else f"{_place(finding)}: "
+    return f"{place}{finding.message} [{finding.code}]"
+
+
+def _place(finding: Finding) -> str:
+    if finding.conversation is None:
+        return "store"
+    return finding.conversation if finding.seq is None else f"{finding.conversation} entry {finding.seq}"
+
+
+def _verdict(count: int) -> str:
+    return f"findings: {count}" if count else "all whole"

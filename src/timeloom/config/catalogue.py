@@ -1,0 +1,102 @@
+"""The table of settings: a row for each, read off the types of the settings."""
+
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Final, TypeGuard, TypeVar, get_args
+
+import msgspec
+
+from timeloom.config.field_help import About
+from timeloom.config.settings import Settings
+
+CONFIG_OPTION: Final = "--config"
+CONFIG_VARIABLE: Final = "TIMELOOM_CONFIG"
+CONFIG_NAME: Final = "timeloom.toml"
+PREFIX: Final = "TIMELOOM_"
+
+OTHER_VARIABLES: Final = frozenset(
+    {
+        CONFIG_VARIABLE,
+        "TIMELOOM_CRASH_KILLS",
+        "TIMELOOM_DOCKER_SOCKET",
+        "TIMELOOM_CRASH_SEEDS",
+        "TIMELOOM_FUZZ_RUNS",
+        "TIMELOOM_HYPOTHESIS",
+        "TIMELOOM_NEEDLES",
+        "TIMELOOM_POWER_CUTS",
+        "TIMELOOM_SCREENSHOTS",
+        "TIMELOOM_WRITE_GOLDEN",
+    }
+)
+"""Variables that are no settings: the file's name, and what this project's own tests listen to."""
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A setting: its key, its type, its default and what is said about it."""
+
+    key: str
+    type: object
+    default: object
+    about: About
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that set it, the one that counts first in front."""
+        return (PREFIX + self.key.replace(".", "_").upper(), *self.about.variables)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys in the file."""
+        return (self.key, *self.about.keys)
+
+
+def ways_to_say(key: str) -> str:
+    """How this setting is set, for somebody who has not."""
+    row = BY_KEY[key]
+    ways = [f"the option {row.about.option}"] if row.about.option else []
+    return f"{', '.join([*ways, f'the variable {row.variables[0]}'])} or `{row.key}` in {CONFIG_NAME}"
+
+
+def value_in(settings: Settings, key: str) -> object:
+    """The value that these settings have under a key."""
+    return attrgetter(key)(settings)
+
+
+def assembled(values: Mapping[str, object]) -> Settings:
+    """The settings with these values by key, which have the types of their rows, and defaults for the rest."""
+    return _assembled(Settings, values, "")
+
+
+def _assembled(group: type[S], values: Mapping[str, object], prefix: str) -> S:
+    arguments: dict[str, object] = {}
+    for field in msgspec.structs.fields(group):
+        key = prefix + field.name
+        if _is_group(field.type):
+            arguments[field.name] = _assembled(field.type, values, f"{key}.")
+        elif key in values:
+            arguments[field.name] = values[key]
+    return group(**arguments)
+
+
+def _rows(group: type[msgspec.Struct], prefix: str = "") -> Iterator[Row]:
+    defaults = group()
+    for field in msgspec.structs.fields(group):
+        key = prefix + field.name
+        if _is_group(field.type):
+            yield from _rows(field.type, f"{key}.")
+        else:
+            about = next(said for said in get_args(field.type) if isinstance(said, About))
+            yield Row(
+                key, field.type, getattr(defaults, field.name), about.of(group=prefix.rstrip(".").rpartition(".")[2])
+            )
+
+
+def _is_group(kind: object) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+ROWS: Final = tuple(_rows(Settings))
+BY_KEY: Final = MappingProxyType({row.key: row for row in ROWS})

@@ -1,0 +1,1 @@
+"""The sections of the settings table: `context`, `execution`, `governance`, `server`, `telemetry`."""

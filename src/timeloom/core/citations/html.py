@@ -1,0 +1,206 @@
+"""Citations in HTML: the tokens in text that a browser shows and that may hold markup.
+
+Tags, attributes, comments and the content of scripts, styles and code pass unread. An end that is forgotten (of a tag,
+a comment, a `<code>`) hides what follows, as it does in a browser.
+"""
+
+import re
+from typing import Final
+
+from timeloom.core.citations.tokens import Citation, citations_in, unfinished
+
+_SPACE: Final = r" \t\n\f\r"
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII
+_VERBATIM: Final = {
+    name: re.compile(rf"</{name}(?=[{_SPACE}/>])", _ANY_CASE)
+    for name in ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
+} | {"plaintext": re.compile(r"(?!)")}
+"""The elements whose content is not markup, and what ends each; a plain text runs to the end of the document."""
+
+_SCRIPT: Final = {
+    "script": re.compile(rf"<!(?=--)|</script(?=[{_SPACE}/>])", _ANY_CASE),
+    "script remark": re.compile(rf"-->|</?script(?=[{_SPACE}/>])", _ANY_CASE),
+    "script in remark": re.compile(rf"-->|</script(?=[{_SPACE}/>])", _ANY_CASE),
+}
+_AFTER_SCRIPT: Final = {
+    ("script", "<!"): "script remark",
+    ("script remark", "-->"): "script",
+    ("script remark", "<script"): "script in remark",
+    ("script in remark", "-->"): "script",
+    ("script in remark", "</script"): "script remark",
+}
+"""Where a script goes on; anything else ends it. In what looks like a comment, a script may hold a script."""
+
+_FOREIGN: Final = frozenset({"svg", "math"})
+_CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "template", "noscript"}) | _FOREIGN
+"""The elements into which no mark is put: code is shown as it is, and the others a mark would break."""
+
+_MAX_NAME_CHARS: Final = 16
+"""How much of an element's name is read: more than any of the names above has."""
+
+_TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^{_SPACE}/>]{{0,{_MAX_NAME_CHARS}}})")
+_EMPTY_COMMENT: Final = re.compile(r"<!---?>")
+_STOPS: Final = {
+    "name": re.compile(rf"[{_SPACE}/>]"),
+    "tag": re.compile(rf"[^{_SPACE}/]"),
+    "attribute": re.compile(rf"[{_SPACE}/>=]"),
+    "after attribute": re.compile(rf"[^{_SPACE}]"),
+    "value": re.compile(rf"[^{_SPACE}]"),
+    "bare": re.compile(rf"[{_SPACE}>]"),
+    '"': re.compile(r'"'),
+    "'": re.compile(r"'"),
+    "remark": re.compile(r">"),
+    "comment": re.compile(r"--!?>"),
+    **_VERBATIM,
+    **_SCRIPT,
+}
+"""The places in a document that are not text, and what to look for in each."""
+
+_OVERLAPS: Final = (
+    {"comment": len("--!>") - 1}
+    | {name: len(f"</{name}") for name in _VERBATIM}
+    | {place: len("</script") for place in _SCRIPT}
+)
+"""How much of an unfinished piece must be looked at again, where what is looked for is longer than a character."""
+
+
+class HtmlFinder:
+    """Finds citations in an HTML document."""
+
+    def __init__(self) -> None:
+        self._place = "text"
+        self._name = ""
+        self._is_end_tag = False
+        self._last = ""
+        self._open: dict[str, int] = {}
+        self._in_link = False
+        self._text = ""
+        self._at = 0
+        self._offset = 0
+        self._found: list[Citation] = []
+
+    @property
+    def settled(self) -> int:
+        """The offset up to which it is known which tokens are citations."""
+        return self._offset
+
+    def feed(self, text: str) -> list[Citation]:
+        """The citations that this text completed."""
+        self._text += text
+        self._at = 0
+        while self._read_text() if self._place == "text" else self._read_markup():
+            pass
+        self._offset += self._at
+        self._text = self._text[self._at :]
+        found, self._found = self._found, []
+        return found
+
+    def close(self) -> list[Citation]:
+        """No citations: what is held back at the end is unfinished."""
+        self._offset += len(self._text)
+        self._text = ""
+        return []
+
+    def _read_text(self) -> bool:
+        """Goes to the end of the next `<`; false if more text is needed."""
+        start = self._at
+        less = self._text.find("<", start)
+        shown = self._text[start : less if less >= 0 else None]
+        if not any(self._open.values()):
+            self._found += citations_in(shown, self._offset + start, in_link=self._in_link)
+        if less < 0:
+            self._at = start + unfinished(shown)
+            return False
+        self._at = less
+        return self._read_less()
+
+    def _read_less(self) -> bool:
+        tag = _TAG_START.match(self._text, self._at)
+        if tag:
+            return self._read_name(tag)
+        head = self._text[self._at : self._at + len("<!--->")]
+        if head in ("<", "</", "<!", "<!-", "<!--", "<!---"):
+            return False
+        if empty := _EMPTY_COMMENT.match(head):
+            self._at += empty.end()
+        elif head.startswith("<!--"):
+            self._go("comment", self._at + len("<!--"))
+        elif head[1] in "!?/":
+            self._go("remark", self._at + len("<!"))
+        else:
+            self._at += 1
+        return True
+
+    def _read_name(self, tag: re.Match[str]) -> bool:
+        if tag.end() == len(self._text) and len(tag[2]) <= _MAX_NAME_CHARS:
+            return False
+        self._is_end_tag = tag[1] == "/"
+        self._name = tag[2].lower()
+        self._go("name", tag.end())
+        return True
+
+    def _go(self, place: str, at: int) -> None:
+        self._place = place
+        self._at = at
+
+    def _read_markup(self) -> bool:
+        """Goes to what ends the place; false if more text is needed."""
+        stop = _STOPS[self._place].search(self._text, self._at)
+        if stop is None:
+            keep = _OVERLAPS.get(self._place, 0)
+            self._at = max(self._at, len(self._text) - keep)
+            self._last = self._text[-1:] or self._last
+            return False
+        if self._place in _SCRIPT:
+            onward = _AFTER_SCRIPT.get((self._place, stop[0].lower()))
+            self._go(onward or "text", stop.end() if onward else stop.start())
+        elif self._place in _VERBATIM:
+            self._go("text", stop.start())
+        elif self._place == "comment":
+            self._go("text", stop.end())
+        else:
+            self._step(stop[0], stop.start())
+        return True
+
+    def _step(self, char: str, at: int) -> None:
+        """Goes on within a tag, by the character that was looked for."""
+        place = self._place
+        if char == ">":
+            before = self._text[at - 1] if at else self._last
+            self._go("text", at + 1)
+            if place != "remark":
+                self._end_tag(closes_itself=before == "/" and place == "tag")
+        else:
+            self._go(_onward(place, char), at + 1)
+
+    def _end_tag(self, *, closes_itself: bool) -> None:
+        name = self._name
+        foreign = any(self._open.get(outer) for outer in _FOREIGN)
+        if self._is_end_tag:
+            self._in_link &= name != "a"
+            if self._open.get(name):
+                self._open[name] -= 1
+        elif name in _CLOSED:
+            stays_open = not closes_itself or not (foreign or name in _FOREIGN)
+            self._open[name] = self._open.get(name, 0) + stays_open
+        elif name == "plaintext" or (name in (*_VERBATIM, "script") and not foreign):
+            self._place = name
+        else:
+            self._in_link |= name == "a"
+
+
+def _onward(place: str, char: str) -> str:
+    """The place within a tag that this character leads to."""
+    match place, char:
+        case ("attribute" | "after attribute", "="):
+            return "value"
+        case ("attribute" | "after attribute", "/"):
+            return "tag"
+        case ("tag" | "after attribute", _):
+            return "attribute"  # also for a `=`, with which a name may begin
+        case ("attribute", _):
+            return "after attribute"
+        case ("value", _):
+            return char if char in "\"'" else "bare"
+        case _:
+            return "tag"

@@ -1,0 +1,202 @@
+"""Citations in Markdown: the tokens that CommonMark shows as text, found while the text is being written."""
+
+import re
+from typing import Final
+
+from timeloom.core.citations.markdown.blocks import MAX_HTML_END_CHARS, Blocks, Line
+from timeloom.core.citations.markdown.inline import InlineScanner
+from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation
+
+MAX_LINE_CHARS: Final = 10_000
+"""How much of a line decides what it is. Smaller would misread a fence with a longer info string; larger lets a long
+line that starts like HTML hold back more of the stream."""
+
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+
+
+class _Guess:
+    """A line that is taken for the title of a definition: what to go back to if it is none, and the text since."""
+
+    __slots__ = ("blocks", "inline", "read", "start")
+
+    def __init__(self, start: int, blocks: Blocks, inline: InlineScanner, line: str) -> None:
+        self.start = start
+        self.blocks = blocks
+        self.inline = inline
+        self.read = [line]
+
+
+class MarkdownFinder:
+    """Finds citations in a Markdown document.
+
+    A token waits as long as it may still turn out to be code, part of a tag or of a link's target: as a rule for the
+    next character; for the end of the line, if that starts like a heading, a fence or HTML; at most for the end of the
+    paragraph, if a backtick run, a `<tag` or a `[` stands open before it.
+    """
+
+    def __init__(self) -> None:
+        self._blocks = Blocks()
+        self._definitions: set[str] = set()
+        self._inline: InlineScanner | None = None
+        self._guess: _Guess | None = None
+        self._found: list[Citation] = []
+        self._carriage_return = False
+        self._offset = 0
+        self._line_start = 0
+        self._head: list[str] = []
+        self._head_chars = 0
+        self._line: Line | None = None
+        self._waits = False
+        self._tail = ""
+
+    @property
+    def settled(self) -> int:
+        """The offset up to which it is known which tokens are citations."""
+        here = self._offset if self._line else self._line_start
+        return min(here, self._inline.settled) if self._inline else here
+
+    def feed(self, text: str) -> list[Citation]:
+        """The citations that this text settled, in order."""
+        if self._carriage_return and text:
+            self._carriage_return = False
+            text = "\r" + text
+        if text.endswith("\r"):
+            self._carriage_return = True
+            text = text[:-1]
+        self._read(text)
+        return self._take_found()
+
+    def close(self) -> list[Citation]:
+        """The citations that the end of the document settled."""
+        text = "\r" if self._carriage_return else ""
+        self._carriage_return = False
+        while True:
+            self._read(text)
+            self._end_line("")
+            self._finish_inline()
+            if not self._guess or not (text := self._taken_back(self._guess)):
+                return self._take_found()
+
+    def _take_found(self) -> list[Citation]:
+        if self._inline:
+            self._found += self._inline.advance()
+        found, self._found = self._found, []
+        return found
+
+    def _read(self, text: str) -> None:
+        """Goes through the text, and again through what was read after a wrong guess."""
+        unread = [(text, 0)]
+        while unread:
+            text, at = unread.pop()
+            while at < len(text):
+                line_end = _LINE_END.search(text, at)
+                self._add(text[at : line_end.start() if line_end else None])
+                if line_end:
+                    self._end_line(line_end[0])
+                at = line_end.end() if line_end else len(text)
+                if self._guess and (again := self._taken_back(self._guess)):
+                    unread.append((text, at))
+                    text, at = again, 0
+
+    def _taken_back(self, guess: _Guess) -> str:
+        """The text since the line that was taken for a title, if that is none: then all is as it was before it."""
+        self._found += guess.inline.advance()
+        if not guess.inline.refused:
+            self._guess = guess if guess.inline.awaits_title else None
+            return ""
+        self._guess = self._inline = None
+        self._blocks = guess.blocks
+        self._offset = guess.start
+        self._forget_line()
+        return "".join(guess.read)
+
+    def _add(self, text: str) -> None:
+        self._offset += len(text)
+        if self._guess:
+            self._guess.read.append(text)
+        if self._line:
+            self._go_on(self._line, text)
+            return
+        self._head.append(text)
+        self._head_chars += len(text)
+        if self._head_chars > MAX_LINE_CHARS:
+            self._decide("".join(self._head))
+        elif not self._waits:
+            recent = self._tail + text
+            self._tail = recent[-MAX_TOKEN_CHARS:]
+            if TOKEN.search(recent):
+                self._try_early("".join(self._head))
+
+    def _end_line(self, line_end: str) -> None:
+        if self._line is None:
+            self._decide("".join(self._head))
+        if self._guess:
+            self._guess.read.append(line_end)
+        if self._line and self._line.kind == "heading":
+            self._finish_inline()
+        elif self._inline:
+            self._inline.add("\n")
+            self._found += self._inline.advance()
+        self._offset += len(line_end)
+        self._forget_line()
+
+    def _forget_line(self) -> None:
+        self._line_start = self._offset
+        self._head.clear()
+        self._head_chars = 0
+        self._line = None
+        self._waits = False
+        self._tail = ""
+
+    def _decide(self, text: str) -> None:
+        """Takes the line for what it is by its beginning."""
+        head, rest = text[:MAX_LINE_CHARS], text[MAX_LINE_CHARS:]
+        line = self._blocks.take(head, self._is_definition)
+        if rest and line.kind == "heading":
+            line = Line("heading", line.start, len(head))
+        self._begin(line, head)
+        self._go_on(line, rest)
+        if self._guess and line.kind == "title":
+            self._guess.read.append(rest)
+
+    def _try_early(self, head: str) -> None:
+        """Takes the line for what it is before its end is there, if its end cannot change that."""
+        blocks = self._blocks.copy()
+        line = blocks.take(head, self._is_definition)
+        self._waits = not line.decided
+        if line.decided:
+            self._blocks = blocks
+            self._begin(line, head)
+
+    def _is_definition(self) -> bool:
+        return self._inline is not None and self._inline.is_definition()
+
+    def _begin(self, line: Line, head: str) -> None:
+        self._line = line
+        self._tail = head[-MAX_HTML_END_CHARS:]
+        if line.kind not in ("continued", "title"):
+            self._finish_inline()
+        if line.kind == "raw" or (self._guess and self._guess.inline.refused):
+            return  # what comes after a wrong guess is read again
+        if self._inline is None:
+            self._inline = InlineScanner(self._definitions, paragraph=line.kind == "new")
+        if line.kind == "title":
+            blocks = self._blocks.copy()
+            blocks.end_leaf()
+            self._guess = _Guess(self._line_start, blocks, self._inline, head)
+        self._inline.begin_line(self._line_start + line.start, title=line.kind == "title")
+        self._inline.add(head[line.start : line.end])
+
+    def _go_on(self, line: Line, text: str) -> None:
+        if line.kind != "raw" and self._inline:
+            self._inline.add(text)
+        elif end := self._blocks.html_end:
+            recent = self._tail + text
+            self._tail = recent[-MAX_HTML_END_CHARS:]
+            if end.search(recent):
+                self._blocks.end_leaf()
+
+    def _finish_inline(self) -> None:
+        if self._inline:
+            self._found += self._inline.finish()
+            self._inline = None

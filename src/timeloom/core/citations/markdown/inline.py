@@ -1,0 +1,331 @@
+"""The inline scanner: which citation tokens of one paragraph or heading Markdown shows as text.
+
+It is fed the block's content in pieces and goes through it once. At a construct that the text so far does not decide it
+waits, and tries again when there is noticeably more, so that many small pieces cost no more than a large one.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from timeloom.core.citations.markdown.backticks import BacktickRuns
+from timeloom.core.citations.markdown.grammar import (
+    MAX_LABEL_CHARS,
+    MORE,
+    NO,
+    Terminators,
+    Window,
+    angle,
+    definition,
+    inline_target,
+    label,
+    normal_label,
+)
+from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation, sids_of
+
+MAX_LOOKAHEAD_CHARS: Final = 10_000
+"""How far a construct reaches: a code span, a tag or a link that is longer is taken for text. Smaller would misread
+long ones; larger lets an unclosed one hold back more of the stream."""
+
+MAX_DEFINITIONS: Final = 1_000
+"""Most link reference definitions that are remembered. Smaller would misread long lists; larger takes memory."""
+
+MAX_DEFINITION_CHARS: Final = 2_000
+"""Longest link reference definition; what is longer is taken for text. Smaller would misread long titles; larger makes
+hostile ones cost more, since each of their lines is looked at with all before it."""
+
+_KEPT_CHARS: Final = MAX_LABEL_CHARS + 2
+"""How much scanned text is kept, for a `]` to look back at its label or token."""
+
+_SPECIAL: Final = re.compile(rf"[\\<!\[\]]|`{{1,{MAX_LOOKAHEAD_CHARS}}}+")
+_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+@dataclass(slots=True)
+class _Opener:
+    """An open `[` (at `at`), the number of the first citation after it, and what stands inside it so far."""
+
+    at: int
+    image: bool
+    first: int
+    holds_link: bool = False
+    holds_bracket: bool = False
+
+
+class InlineScanner:
+    """Finds the citations in the content of one block; `definitions` gains what a paragraph defines."""
+
+    def __init__(self, definitions: set[str], *, paragraph: bool) -> None:
+        self._definitions = definitions
+        self._defining = paragraph
+        self._lines: list[tuple[int, int]] = []
+        self._pieces: list[str] = []
+        self._text = ""
+        self._origin = 0  # how much content was dropped before `_text`; only `_at` and matches count from there
+        self._length = 0
+        self._at = 0
+        self._retry_at = 0
+        self._final = False
+        self._title_at = -1
+        self.refused = False
+        """Whether the line that was to be a title is none; nothing is read from it on."""
+        self._ticks = BacktickRuns()
+        self._terminators = Terminators()
+        self._openers: list[_Opener] = []
+        self._waiting: list[Citation] = []
+        self._released = 0
+        self._found: list[Citation] = []
+
+    def begin_line(self, offset: int, *, title: bool = False) -> None:
+        """Says that what is added next is a line's content, with its end, and stands at this offset of the source.
+
+        A line that is to be the title of the definition before it is told from others, for it may be none.
+        """
+        self._lines.append((self._length, offset))
+        if title:
+            self._title_at = self._length
+
+    def add(self, text: str) -> None:
+        """Adds content."""
+        self._pieces.append(text)
+        self._length += len(text)
+
+    def advance(self) -> list[Citation]:
+        """The citations that are settled by what was added, in order."""
+        if self._final or self._length >= self._retry_at:
+            self._merge()
+            self._scan()
+            self._release()
+        found, self._found = self._found, []
+        return found
+
+    def finish(self) -> list[Citation]:
+        """The citations that are settled by the end of the block."""
+        self._merge()
+        self._final = True
+        self._ticks.finish()
+        found = self.advance()
+        self._openers.clear()
+        self._release()
+        return found + self._found
+
+    @property
+    def settled(self) -> int:
+        """The offset of the source up to which it is known which tokens are citations."""
+        at = self._origin + self._at
+        young = bisect_left(self._openers, at - MAX_TOKEN_CHARS, key=_position)
+        if young < len(self._openers):
+            at = min(at, self._openers[young].at)
+        offset = self._source(at)
+        return min(offset, self._waiting[0].start) if self._waiting else offset
+
+    @property
+    def awaits_title(self) -> bool:
+        """Whether it is still open if the line that was to be a title is one."""
+        return self._defining and self._origin + self._at <= self._title_at
+
+    def is_definition(self) -> bool:
+        """Whether the content consists of whole link reference definitions, if no more is added."""
+        if not self._defining:
+            return False
+        self._merge()
+        self._scan()
+        rest = Window(self._text, len(self._text), more=False)
+        position = self._at
+        while self._defining and rest.at(position) == "[":
+            position = definition(rest, position) + 1
+            if position <= 0:
+                return False
+        return self._defining and position >= rest.end
+
+    def _merge(self) -> None:
+        if not self._pieces:
+            return
+        added = "".join(self._pieces)
+        self._pieces.clear()
+        self._ticks.extend(added, self._origin + self._at)
+        drop = self._at - _KEPT_CHARS
+        if drop > _KEPT_CHARS:
+            self._text = self._text[drop:]
+            self._origin += drop
+            self._at -= drop
+            line = bisect_right(self._lines, (self._origin, 0)) - 1
+            del self._lines[: max(line, 0)]
+        self._text += added
+
+    def _scan(self) -> None:
+        if self.refused:
+            return
+        while self._defining:
+            if not self._define():
+                return
+        text = self._text
+        while found := _SPECIAL.search(text, self._at):
+            self._at = found.start()
+            end = self._read(found[0])
+            if end < 0:
+                self._wait()
+                return
+            self._at = end
+        self._at = len(text)
+
+    def _wait(self) -> None:
+        ahead = len(self._text) - self._at
+        self._retry_at = self._length + 1 + ahead // 8
+
+    def _define(self) -> bool:
+        """Takes one definition, or ends the paragraph's definitions; false if that is not decided yet."""
+        self.refused = self._origin + self._at == self._title_at
+        if self.refused:
+            return False
+        window = self._window(MAX_DEFINITION_CHARS)
+        char = window.at(self._at)
+        if not char and window.more:
+            return False
+        end = definition(window, self._at) if char == "[" else NO
+        if end == MORE:
+            self._wait()
+            return False
+        if end == NO or end >= self._at + MAX_DEFINITION_CHARS:
+            self._defining = False
+            return True
+        if len(self._definitions) < MAX_DEFINITIONS:
+            self._definitions.add(normal_label(self._text[self._at + 1 : label(window, self._at) - 1]))
+        self._at = min(end + 1, len(self._text))
+        return True
+
+    def _read(self, special: str) -> int:
+        match special:
+            case "\\":
+                return self._escape()
+            case "<":
+                end = angle(self._window(MAX_LOOKAHEAD_CHARS), self._at, self._terminators, self._origin)
+                return self._at + 1 if end == NO else end
+            case "!":
+                return self._bang()
+            case "[":
+                return self._open(self._at, image=False)
+            case "]":
+                return self._close()
+            case _:
+                return self._code(len(special))
+
+    def _window(self, chars: int) -> Window:
+        end = self._at + chars
+        if end <= len(self._text):
+            return Window(self._text, end, more=False)
+        return Window(self._text, len(self._text), more=not self._final)
+
+    def _escape(self) -> int:
+        following = self._text[self._at + 1 : self._at + 2]
+        if not following and not self._final:
+            return MORE
+        return self._at + (2 if following in _PUNCTUATION else 1)
+
+    def _code(self, length: int) -> int:
+        after = self._at + length
+        if length >= MAX_LOOKAHEAD_CHARS:
+            return self._at + MAX_LOOKAHEAD_CHARS
+        if after == len(self._text) and not self._final:
+            return MORE
+        closing = self._ticks.closing(self._origin + after, length, self._origin + self._at + MAX_LOOKAHEAD_CHARS)
+        if closing == NO:
+            return after
+        return closing - self._origin + length if closing >= 0 else MORE
+
+    def _bang(self) -> int:
+        following = self._text[self._at + 1 : self._at + 2]
+        if not following and not self._final:
+            return MORE
+        return self._open(self._at + 1, image=True) if following == "[" else self._at + 1
+
+    def _open(self, at: int, *, image: bool) -> int:
+        self._openers.append(_Opener(self._origin + at, image, self._released + len(self._waiting)))
+        return at + 1
+
+    def _close(self) -> int:
+        self._drop_old_openers()
+        if not self._openers:
+            return self._at + 1
+        opener = self._openers[-1]
+        end = NO if opener.holds_link and not opener.image else self._link_end(opener)
+        if end == MORE:
+            return MORE
+        self._openers.pop()
+        outer = self._openers[-1] if self._openers else _Opener(0, image=False, first=0)
+        outer.holds_bracket = True
+        if end == NO:
+            outer.holds_link |= opener.holds_link
+            self._take_token(opener)
+            end = self._at + 1
+        elif opener.image:
+            del self._waiting[opener.first - self._released :]
+        else:
+            outer.holds_link = True
+            inside = slice(opener.first - self._released, None)
+            self._waiting[inside] = [msgspec.structs.replace(one, in_link=True) for one in self._waiting[inside]]
+        self._release()
+        return end
+
+    def _take_token(self, opener: _Opener) -> None:
+        if opener.holds_link or self._origin + self._at - opener.at > MAX_TOKEN_CHARS:
+            return
+        token = TOKEN.fullmatch(self._text, opener.at - self._origin, self._at + 1)
+        sids = sids_of(token[0]) if token else ()
+        if token and sids:
+            start = self._source(opener.at)
+            self._waiting.append(Citation(start, start + len(token[0]), sids))
+
+    def _release(self) -> None:
+        """Lets go of the citations that no open bracket encloses."""
+        self._drop_old_openers()
+        sure = self._openers[0].first - self._released if self._openers else len(self._waiting)
+        if sure > 0:
+            self._found += self._waiting[:sure]
+            del self._waiting[:sure]
+            self._released += sure
+
+    def _drop_old_openers(self) -> None:
+        oldest = self._origin + self._at - MAX_LOOKAHEAD_CHARS
+        if self._openers and self._openers[0].at < oldest:
+            del self._openers[: bisect_left(self._openers, oldest, key=_position)]
+
+    def _link_end(self, opener: _Opener) -> int:
+        window = self._window(MAX_LOOKAHEAD_CHARS)
+        following = window.at(self._at + 1)
+        if not following and window.more:
+            return MORE
+        if following == "(":
+            end = inline_target(window, self._at + 1)
+            if end != NO:
+                return end
+        return self._reference_end(opener, window, following) if self._definitions else NO
+
+    def _reference_end(self, opener: _Opener, window: Window, following: str) -> int:
+        end = label(window, self._at + 1) if following == "[" else NO
+        if end == MORE:
+            return MORE
+        name = normal_label(self._text[self._at + 2 : end - 1]) if end >= 0 else ""
+        if name:
+            return end if name in self._definitions else NO
+        start = opener.at - self._origin + 1
+        if opener.holds_bracket or self._at - start > MAX_LABEL_CHARS:
+            return NO
+        if normal_label(self._text[start : self._at]) not in self._definitions:
+            return NO
+        return end if end == self._at + 3 else self._at + 1
+
+    def _source(self, at: int) -> int:
+        start, offset = self._lines[bisect_right(self._lines, at, key=_content) - 1]
+        return offset + at - start
+
+
+def _position(opener: _Opener) -> int:
+    return opener.at
+
+
+def _content(line: tuple[int, int]) -> int:
+    return line[0]

@@ -1,0 +1,166 @@
+"""Citations: `[[S:1]]` in a stream of text becomes a mark that names, and links to, its source.
+
+The text is Markdown, or for HTML clients an HTML document. Tokens count only where it is shown as text; everything
+else passes through byte for byte. What comes out does not depend on how the text that went in was cut into pieces.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol, cast
+
+from timeloom.core.citations.document import DocumentFinder
+from timeloom.core.citations.formats import CitedSource, Format, written
+from timeloom.core.citations.markdown.finder import MarkdownFinder
+from timeloom.core.citations.tokens import TOKEN, Citation, unfinished
+from timeloom.core.codes import CodedError
+
+MAX_UNKNOWN: Final = 1_000
+"""Most unknown ids that are reported. Smaller could hide a mistake; larger lets a hostile text fill the report."""
+
+MAX_UNREAD_CHARS: Final = 16_384
+"""How much text without a token may wait to be read. Smaller reads more often; larger reads longer at once."""
+
+
+class SourceLike(Protocol):
+    """A row of the sources pool, as far as a citation needs it."""
+
+    @property
+    def sid(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+
+
+class CitationRewriter:
+    """Rewrites the citations of one text that comes in pieces.
+
+    Rows that are given by their ids, as a pool has them, are looked up and not walked through.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[SourceLike | Mapping[str, object]] | Mapping[int, SourceLike],
+        format: Format = "markdown",
+    ) -> None:
+        if isinstance(rows, Mapping):
+            self._sources = cast(Mapping[int, SourceLike], rows)
+        else:
+            self._sources = {source.sid: source for source in map(_source, rows)}
+        self._format: Format = format
+        self._finder = DocumentFinder() if format == "html" else MarkdownFinder()
+        self._citations: deque[Citation] = deque()
+        self._unread: list[str] = []
+        """What was handed on, and which the finder has to know only once a token comes."""
+        self._unread_chars = 0
+        self._pieces: list[str] = []
+        self._offset = 0
+        self._blocked_at = -1
+        self._before = ""
+        self._used: dict[int, None] = {}
+        self._unknown: dict[int, None] = {}
+
+    @property
+    def sources_used(self) -> tuple[int, ...]:
+        """The known source ids that were cited so far, in the order of their first use."""
+        return tuple(self._used)
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """The source ids that were cited so far and are in no row, in the order of their first use."""
+        return tuple(self._unknown)
+
+    def feed(self, text: str) -> str:
+        """The text that can be shown now; what may still become a citation, or may not, is held back."""
+        if not self._pieces and "[" not in text:
+            return self._passed_unread(text)
+        self._read()
+        self._pieces.append(text)
+        self._citations += self._finder.feed(text)
+        if self._finder.settled <= self._blocked_at:
+            return ""
+        return self._drain(final=False)
+
+    def close(self) -> str:
+        """The rest of the text."""
+        if not self._pieces:
+            return ""
+        self._citations += self._finder.close()
+        return self._drain(final=True)
+
+    def _passed_unread(self, text: str) -> str:
+        """Hands on text in which no token can begin, and leaves it to later to find out what it makes of tokens."""
+        self._unread.append(text)
+        self._unread_chars += len(text)
+        self._offset += len(text)
+        if self._unread_chars > MAX_UNREAD_CHARS:
+            self._read()
+        return self._passed(text)
+
+    def _read(self) -> None:
+        if self._unread:
+            self._finder.feed("".join(self._unread))
+            self._unread.clear()
+            self._unread_chars = 0
+
+    def _drain(self, *, final: bool) -> str:
+        text = "".join(self._pieces)
+        out: list[str] = []
+        done = 0
+        while self._citations:
+            citation = self._citations.popleft()
+            start, end = citation.start - self._offset, citation.end - self._offset
+            out += self._passed(text[done:start]), self._written(citation, text[start:end])
+            done = end
+        stop = len(text) if final else self._stop(text, done)
+        out.append(self._passed(text[done:stop]))
+        self._pieces = [text[stop:]] if stop < len(text) else []
+        self._offset += stop
+        return "".join(out)
+
+    def _stop(self, text: str, done: int) -> int:
+        """Where the first token stands of which it is not known whether it is a citation."""
+        token = TOKEN.search(text, max(done, self._finder.settled - self._offset))
+        if token is None:
+            self._blocked_at = -1
+            return unfinished(text)
+        self._blocked_at = self._offset + token.start()
+        return token.start()
+
+    def _passed(self, text: str) -> str:
+        self._before = text[-1:] or self._before
+        return text
+
+    def _written(self, citation: Citation, token: str) -> str:
+        known = [_source(self._sources[sid]) for sid in citation.sids if sid in self._sources]
+        unknown = [sid for sid in citation.sids if sid not in self._sources]
+        self._used.update(dict.fromkeys(source.sid for source in known))
+        self._unknown.update(dict.fromkeys(unknown[: MAX_UNKNOWN - len(self._unknown)]))
+        if not known:
+            return self._passed(token)
+        mark = written(known, self._format, link=not citation.in_link)
+        if self._format == "markdown" and self._before in ("!", "]"):
+            # `!` would make an image of the link, and a bracketed text before it would lose its own link.
+            mark = " " + mark
+        self._before = ""
+        return mark + (f"[[S:{','.join(map(str, unknown))}]]" if unknown else "")
+
+
+def find_citations(markdown: str) -> list[Citation]:
+    """The citations of a Markdown text, known or not, in order."""
+    finder = MarkdownFinder()
+    return finder.feed(markdown) + finder.close()
+
+
+def sources_used(markdown: str) -> tuple[int, ...]:
+    """The source ids that a Markdown text cites, known or not, in the order of their first use."""
+    return tuple(dict.fromkeys(sid for citation in find_citations(markdown) for sid in citation.sids))
+
+
+def _source(row: SourceLike | Mapping[str, object]) -> CitedSource:
+    if not isinstance(row, Mapping):
+        return CitedSource(row.sid, row.title, row.url)
+    sid, title, url = row.get("sid"), row.get("title"), row.get("url")
+    if not isinstance(sid, int) or isinstance(sid, bool):
+        raise CodedError("source_malformed", f"a source row has a whole number as its 'sid', got {sid!r:.40}")
+    return CitedSource(sid, title if isinstance(title, str) else "", url if isinstance(url, str) else "")

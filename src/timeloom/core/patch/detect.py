@@ -1,0 +1,196 @@
+"""Telling a diff from a replacement: where in the text unified diffs stand, if there are any."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+
+import msgspec
+
+from timeloom.core.patch.fences import Fenced, fenced_blocks
+from timeloom.core.patch.other_formats import WRITE_HINT, find_marked, find_other
+from timeloom.core.patch.syntax import HEADER, end_of_diff, is_evidence, opens_diff, skip_blank, tag_of
+from timeloom.core.patch.types import PatchError
+
+_LEAD = re.compile(r"(?:> ?){1,8}|[ \t]{0,64}")
+_MAIL = ("From ", "commit ", "Index: ")
+_STRUCTURE = re.compile(r"#{1,6} |<(?!diff\b|patch\b)[A-Za-z!]|={3,}\s*$|-{3,}\s*$")
+_MESSAGE_LINES = 3
+"""Most lines above a diff that is given for no file. Smaller misses remarks; larger takes documents for remarks."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Where a diff stands: from the line `start` to the line before `stop`."""
+
+    start: int
+    stop: int
+    headless: bool
+    """Whether a hunk needs no @@ line, since a fence says that it is a diff."""
+
+
+class Located(msgspec.Struct, frozen=True):
+    """The diffs of a patch."""
+
+    lines: list[str]
+    """The patch without a byte order mark, and without the indentation or quote marks that all its lines share."""
+    spans: tuple[Span, ...]
+    below_text: bool
+    """Whether other text stands above the first diff."""
+
+
+def locate(before: str, patch: str) -> Located | None:
+    """Where the patch has diffs; None if it is a replacement."""
+    lines = _split(patch)
+    first = skip_blank(lines, 0, len(lines))
+    if first == len(lines):
+        raise PatchError("patch_malformed", "the patch is only white space, expected a unified diff or a new text")
+    bare, shared = _bared(lines, first)
+    if not shared or is_evidence(bare, first) or bare[first].startswith(("```", "~~~")):
+        lines = bare
+    page = _Page(before, lines)
+    start = page.opening(first)
+    below_text = start is None
+    if start is None:
+        start = page.diff_from(first)
+        other = find_other(page.known, lines, first, len(lines) if start is None else start)
+        if start is None:
+            other = other or find_marked(page.known, bare)
+        if page.is_document(first, other.at if other else start):
+            return None
+        if other:
+            raise other.error()
+    return None if start is None else Located(lines, tuple(page.spans(start)), below_text)
+
+
+def _split(patch: str) -> list[str]:
+    """The lines of a patch without line feeds; a last line that lost its end gets that of the lines before."""
+    lines = patch.split("\n")
+    last = lines[-1]
+    if not last:
+        return lines[:-1]
+    near = lines[:-1] if last.startswith("\\ ") else lines[-2:-1]
+    if near and not last.endswith("\r") and all(line.endswith("\r") for line in near):
+        lines[-1] += "\r"
+    return lines
+
+
+def _bared(lines: list[str], first: int) -> tuple[list[str], int]:
+    """The lines without a byte order mark and without the indentation or quote marks that all share, and their length.
+
+    Empty lines may have less of it.
+    """
+    bare = [*lines[:first], lines[first].removeprefix("\ufeff"), *lines[first + 1 :]]
+    leads = {
+        found[0] for line, found in zip(bare, map(_LEAD.match, bare), strict=True) if found and line.strip(" \t>\r")
+    }
+    low, high = min(leads, default=""), max(leads, default="")
+    shared = next((at for at, (one, two) in enumerate(zip(low, high, strict=False)) if one != two), len(low))
+    return [line[shared:] or line[-1:].strip(" \t>") for line in bare], shared
+
+
+class _Page:
+    """The lines of a patch with their fenced blocks, and the lines that the file has."""
+
+    def __init__(self, before: str, lines: list[str]) -> None:
+        self._before = before
+        self._lines = lines
+        self._blocks = fenced_blocks(lines)
+        self._openings = list(self._blocks)
+
+    @cached_property
+    def known(self) -> AbstractSet[str]:
+        """The lines of the file that are not blank."""
+        return {line.rstrip("\r") for line in self._before.split("\n") if line.strip()}
+
+    def opening(self, first: int) -> int | None:
+        """The start of the diff with which the text opens, in a fence or not."""
+        block = self._blocks.get(first)
+        head = first if block is None else block.head(self._lines)
+        if head == len(self._lines) or (block and head == block.closing):
+            return None
+        if block and block.is_diff:
+            return self._block_start(block)
+        return head if opens_diff(self._lines, head) else None
+
+    def diff_from(self, at: int) -> int | None:
+        """The start of the first diff from here on that the file does not show as well."""
+        lines = self._lines
+        while at < len(lines):
+            block = self._blocks.get(at)
+            if block and block.is_diff:
+                start = self._block_start(block)
+            elif is_evidence(lines, at):
+                start = at
+            else:
+                at += 1
+                continue
+            end = end_of_diff(lines, start, len(lines))
+            texts = (line.rstrip("\r") for line in lines[start:end] if line.strip())
+            if not all(text in self.known for text in texts):
+                return start
+            at = max(end, at + 1)
+        return None
+
+    def is_document(self, first: int, at: int | None) -> bool:
+        """Whether a text for no file, or for an empty one, shows an edit at this line and is none itself."""
+        if self._before or at is None or self._lines[first].startswith(_MAIL):
+            return False
+        block = self._block_of(at)
+        above = [line for index, line in enumerate(self._lines[:at]) if line.strip() and index not in self._blocks]
+        below = self._lines[block.closing :] if block and block.closing else []
+        if len(above) <= _MESSAGE_LINES and not any(map(_STRUCTURE.match, above + below)):
+            return False
+        if self._only_adds(at):
+            got = f"a text in which the diff at line {at + 1} would make the file as well"
+            raise PatchError("patch_ambiguous", f"expected a diff or the file's new text, got {got}; {WRITE_HINT}")
+        return True
+
+    def _only_adds(self, start: int) -> bool:
+        """Whether a diff starts here that neither expects nor removes lines."""
+        end = end_of_diff(self._lines, start, len(self._lines))
+        texts = (line for line in self._lines[start:end] if line.strip() and not HEADER.match(line))
+        marks = {line[0] for line in texts}
+        return bool(marks) and marks <= {"+", "@", "\\"}
+
+    def spans(self, start: int | None) -> list[Span]:
+        """The diff that starts here and those in fences after it, with nothing but remarks between them."""
+        spans: list[Span] = []
+        while start is not None:
+            block = self._block_of(start)
+            if block is None and spans:
+                message = (
+                    f"the diff at line {start + 1} of the patch stands outside of a fence, unlike the one above it"
+                )
+                raise PatchError("patch_malformed", message)
+            if block is None:
+                return [Span(start, len(self._lines), headless=False)]
+            stop = _closing(block)
+            spans.append(Span(start, stop, headless=block.is_diff))
+            start = self.diff_from(stop + 1)
+            other = find_other(self.known, self._lines, stop + 1, len(self._lines) if start is None else start)
+            if other:
+                raise other.error()
+        return spans
+
+    def _block_start(self, block: Fenced) -> int:
+        """The first line of a diff in its fence, where a file's name may stand above it."""
+        head = block.head(self._lines)
+        stop = len(self._lines) if block.closing is None else block.closing
+        if head == stop or tag_of(self._lines[head]) or opens_diff(self._lines, head):
+            return head
+        marked = (at for at in range(head, stop) if self._lines[at].startswith(("+", "-", "@@", "diff --git ")))
+        start = next(marked, head)
+        return start if is_evidence(self._lines, start) else head
+
+    def _block_of(self, at: int) -> Fenced | None:
+        """The block in which the line stands."""
+        above = bisect_left(self._openings, at)
+        block = self._blocks[self._openings[above - 1]] if above else None
+        return block if block and (block.closing is None or at < block.closing) else None
+
+
+def _closing(block: Fenced) -> int:
+    if block.closing is None:
+        message = f"the fence opened at line {block.opening + 1} of the patch is not closed; is it cut off?"
+        raise PatchError("patch_malformed", message)
+    return block.closing

@@ -1,0 +1,170 @@
+"""Finding the place of each hunk: its lines must stand in the file, word for word, at one place only.
+
+The file is searched as a string of one character per line, so that the search is the interpreter's own, which is linear
+also for a file of equal lines.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from timeloom.core.patch.line_numbers import numbered_hunk
+from timeloom.core.patch.types import DRIFT_LINES, MAX_SEARCHED_LINES, Hunk, PatchError, shown
+
+
+class _Found(msgspec.Struct, frozen=True):
+    pattern: str
+    spots: tuple[int, ...]
+    """The first and, if there is one, the second place where the hunk fits, counted from 0."""
+
+    def drift(self, hunk: Hunk) -> int | None:
+        """How far the hunk moved, where that is certain."""
+        return self.spots[0] + 1 - hunk.old_start if len(self.spots) == 1 and hunk.old_start is not None else None
+
+
+class _Search:
+    """The file's lines, each as one character."""
+
+    def __init__(self, keys: Sequence[str], *, ended: bool, loose: bool) -> None:
+        self.keys = keys
+        self.ended = ended
+        self._loose = loose
+        self._codes: dict[str, str] = {}
+        for key in keys:
+            self._codes.setdefault(key, chr(len(self._codes)))
+        self.text = "".join([self._codes[key] for key in keys])
+
+    def found(self, hunk: Hunk) -> _Found:
+        """Where the hunk fits within its window."""
+        old = hunk.old
+        wanted = [line_key(line.text, loose=self._loose) for line in old]
+        codes = [self._codes.get(key) for key in wanted]
+        if None in codes:
+            raise _absent(hunk, wanted[codes.index(None)], self.keys)
+        pattern = "".join(filter(None, codes))
+        last = len(self.keys) - len(pattern)
+        low, high = _window(hunk, last)
+        if not old[-1].newline and self.ended:
+            raise PatchError(
+                "patch_no_match", f"{_name(hunk)} expects no newline at the end of the file, which has one"
+            )
+        if any(not line.newline for line in hunk.lines):
+            low = max(low, last)
+        first = self.text.find(pattern, low, max(low, high + len(pattern)))
+        if first < 0:
+            raise _too_far(hunk, self.text.find(pattern))
+        second = self.text.find(pattern, first + 1, high + len(pattern))
+        return _Found(pattern, (first,) if second < 0 else (first, second))
+
+
+def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loose: bool) -> list[int]:
+    """The line, counted from 0, at which each hunk starts; `ended` tells whether the file's last line has a newline."""
+    for hunk in hunks:
+        if not hunk.old:
+            raise PatchError(
+                "patch_ambiguous",
+                f"{_name(hunk)} adds lines without any line around them; give the lines above and below",
+            )
+    unnumbered = sum(1 for hunk in hunks if hunk.old_start is None)
+    if unnumbered * len(keys) > MAX_SEARCHED_LINES:
+        message = f"{unnumbered} hunks without line numbers are too many for a file of {len(keys)} lines; number them"
+        raise PatchError("patch_too_large", message)
+    search = _Search(keys, ended=ended, loose=loose)
+    found = [search.found(hunk) for hunk in hunks]
+    places = _settle(search.text, hunks, found)
+    _check_order(hunks, found, places)
+    return places
+
+
+def line_key(text: str, *, loose: bool) -> str:
+    """What must be equal for two lines to be the same."""
+    return text.removesuffix("\r") if loose else text
+
+
+def _window(hunk: Hunk, last: int) -> tuple[int, int]:
+    if hunk.old_start is None:
+        return 0, last
+    return max(0, hunk.old_start - 1 - DRIFT_LINES), min(last, hunk.old_start - 1 + DRIFT_LINES)
+
+
+def _settle(text: str, hunks: Sequence[Hunk], found: Sequence[_Found]) -> list[int]:
+    """Each hunk's only place; one of several only if consistent numbers and the hunks around it point there."""
+    drifts = [each.drift(hunk) for hunk, each in zip(hunks, found, strict=True)]
+    above, below = _last_known(drifts), _last_known(reversed(drifts))[::-1]
+    places: list[int] = []
+    grown = 0
+    for index, (hunk, each) in enumerate(zip(hunks, found, strict=True)):
+        if len(each.spots) == 1:
+            places.append(each.spots[0])
+        else:
+            place = _stated_place(hunk, grown, {above[index], below[index]} - {None})
+            if place is None or place < 0 or not text.startswith(each.pattern, place):
+                raise _ambiguous(hunk, each.spots)
+            places.append(place)
+        grown += len(hunk.new) - len(hunk.old)
+    return places
+
+
+def _last_known(drifts: Iterable[int | None]) -> list[int | None]:
+    """For each hunk the drift of the nearest earlier one that is certain."""
+    known: int | None = None
+    result: list[int | None] = []
+    for drift in drifts:
+        result.append(known)
+        known = known if drift is None else drift
+    return result
+
+
+def _stated_place(hunk: Hunk, grown: int, drifts: set[int | None]) -> int | None:
+    """Where the header says the hunk is, moved as the hunks around it; None if its numbers contradict each other."""
+    if hunk.old_start is None or hunk.new_start is None or not hunk.counted or len(drifts) > 1:
+        return None
+    new_start = hunk.new_start if hunk.new else hunk.new_start + 1
+    if new_start - hunk.old_start != grown:
+        return None
+    return hunk.old_start - 1 + (drifts.pop() or 0 if drifts else 0)
+
+
+def _check_order(hunks: Sequence[Hunk], found: Sequence[_Found], places: Sequence[int]) -> None:
+    end = 0
+    for hunk, each, place in zip(hunks, found, places, strict=True):
+        if place < end:
+            raise PatchError(
+                "patch_overlap",
+                f"{_name(hunk)} fits at line {place + 1}, but the hunk before it ends at line {end}; "
+                "order the hunks as the file and join those that share lines",
+            )
+        end = place + len(each.pattern)
+
+
+def _absent(hunk: Hunk, line: str, keys: Sequence[str]) -> PatchError:
+    numbered = numbered_hunk(hunk.old, _name(hunk))
+    if numbered:
+        return numbered
+    words = line.split()
+    near = next((at for at, key in enumerate(keys) if words and words[0] in key and key.split() == words), None)
+    hint = "" if near is None else f"; line {near + 1} differs from it only in white space"
+    return PatchError(
+        "patch_no_match", f"{_name(hunk)} expects the line {shown(line)}, which the file does not have{hint}"
+    )
+
+
+def _too_far(hunk: Hunk, place: int) -> PatchError:
+    stated = "" if hunk.old_start is None else f" near line {hunk.old_start}"
+    if place < 0:
+        message = f"the file has the lines that {_name(hunk)} expects, but not together{stated}"
+    elif any(not line.newline for line in hunk.lines):
+        message = f"{_name(hunk)} says that the file ends with it, but its lines are at line {place + 1}"
+    else:
+        message = f"{_name(hunk)} fits at line {place + 1}, which is more than {DRIFT_LINES} lines away{stated}"
+    return PatchError("patch_no_match", message)
+
+
+def _ambiguous(hunk: Hunk, spots: tuple[int, ...]) -> PatchError:
+    lines = " and ".join(str(spot + 1) for spot in spots)
+    reason = "has no line numbers" if hunk.old_start is None else f"line {hunk.old_start} is not certainly meant"
+    return PatchError("patch_ambiguous", f"{_name(hunk)} fits at lines {lines} and {reason}; give more context lines")
+
+
+def _name(hunk: Hunk) -> str:
+    return f"hunk {hunk.number} (line {hunk.patch_line} of the patch)"

@@ -1,0 +1,187 @@
+"""Reasons of the cache: why a request read less from it than the one before had left there, or other than expected."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, assert_never
+
+import msgspec
+
+from timeloom.core.blocks import Hidden, Pruned, RangeSummary, Usage
+from timeloom.core.blocks.caching import CacheForecast, CachePoint
+from timeloom.core.view.context.visible import VisibleView
+
+Reason = Literal[
+    "edit",
+    "hide",
+    "prune",
+    "compaction",
+    "system",
+    "catalogue",
+    "rendering",
+    "model",
+    "expired",
+    "too_small",
+    "look_back",
+    "evicted",
+    "more_kept",
+    "not_reported",
+    "no_outcome",
+    "estimate",
+]
+
+REASONS: Final[Mapping[Reason, str]] = {
+    "edit": "the log was changed, or is rendered otherwise than it was sent",
+    "hide": "something was hidden",
+    "prune": "turns were pruned",
+    "compaction": "turns were summed up",
+    "system": "the system text changed",
+    "catalogue": "the catalogue of tools and skills changed",
+    "rendering": "another version of timeloom rendered the prompt",
+    "model": "another model was asked before",
+    "expired": "its lifetime was over",
+    "too_small": "the prefix is smaller than the provider keeps",
+    "look_back": "it was further back than the provider looks",
+    "evicted": "the provider did not have it, though its lifetime was not over",
+    "more_kept": "the provider had more than we knew of: kept longer, or sent by another conversation",
+    "not_reported": "the provider did not say what it read from a cache",
+    "no_outcome": "the log does not say how the call ended",
+    "estimate": "our count of the tokens was off",
+}
+
+TOLERANCE: Final = 0.01
+"""Differences up to this share of the prompt are not worth a word."""
+
+TOLERANCE_TOKENS: Final = 64
+"""Nor are so few tokens: what a provider adds around a request of its own."""
+
+CATALOGUE_TITLE: Final = "\n\n# Tools\n\n"
+OWN_TITLE: Final = "\n\n# Instructions of this assistant\n\n"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What made a prompt differ from the one before: the reason, and the first entry that is shown otherwise."""
+
+    reason: Reason
+    seq: int = 0
+    path: str = ""
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        return REASONS[self.reason]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request to a model: its forecast, the model, its system text, and the version of its rendering."""
+
+    cache: CacheForecast
+    model: str
+    system: str
+    rendering: int
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, the one before it, and what is known of the time between them."""
+
+    now: Asked
+    before: Asked | None = None
+    changes: Sequence[Change] = ()
+    """What was forgotten in between."""
+    alive: bool = True
+    """Whether the provider must still have had what the request before left."""
+    edited: Change | None = None
+    """Where the log no longer shows what was sent before, though nothing was forgotten."""
+
+
+def why_less(case: Case) -> Change | None:
+    """Why the request is expected to read less than the one before had left at the provider, if it is."""
+    before, now = case.before, case.now
+    last = _last(before.cache) if before else None
+    if before is None or (last and _has(now.cache.hit, last)):
+        return None
+    if before.model != now.model:
+        return Change("model")
+    if before.system != now.system:
+        return Change(_system_reason(before.system, now.system))
+    if before.rendering != now.rendering:
+        return Change("rendering")
+    return _why_gone(case, last)
+
+
+def why_otherwise(expected: CacheForecast, usage: Usage) -> Change | None:
+    """Why the provider reported other than was expected, if it did."""
+    if not (usage.cache_read_tokens or usage.cache_write_tokens) and (expected.read_tokens or expected.written_tokens):
+        return Change("not_reported")
+    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    tolerance = max(TOLERANCE_TOKENS, TOLERANCE * prompt)
+    over = usage.cache_read_tokens - expected.read_tokens
+    if abs(over) > tolerance and _is_estimate(expected, usage):
+        return Change("estimate")
+    if over > tolerance:
+        return Change("more_kept")
+    if over < -tolerance:
+        return Change("evicted")
+    others = (usage.input_tokens - expected.uncached_tokens, usage.cache_write_tokens - expected.written_tokens)
+    return Change("estimate") if max(map(abs, others)) > tolerance else None
+
+
+def forgotten(block: Hidden | Pruned | RangeSummary, visible: VisibleView) -> Change | None:
+    """What a block of forgetting makes a prompt show otherwise, by what was in sight before it; None if nothing."""
+    match block:
+        case Hidden(target=path):
+            reason, seqs = "hide", visible.at_path.get(path, ())
+            if path in visible.summaries:
+                seqs = (visible.summaries[path][1],)
+            elif path in visible.at_alias:
+                seqs = (visible.at_alias[path],)
+        case Pruned(cuts=cuts):
+            reason, seqs = "prune", (_first_between(visible, cut.first_seq, cut.last_seq) for cut in cuts)
+        case RangeSummary(first_seq=first, last_seq=last) if last:
+            reason, seqs = "compaction", (_first_between(visible, first, last),)
+        case RangeSummary(covered_turn_ids=turns):
+            reason, seqs = "compaction", (seq for turn in turns for seq in visible.in_turn.get(turn, ()))
+        case _:
+            assert_never(block)
+    first_seq = min((seq for seq in seqs if seq in visible.shown), default=0)
+    return Change(reason, first_seq) if first_seq else None
+
+
+def _first_between(visible: VisibleView, first: int, last: int) -> int:
+    at = bisect_left(visible.order, first)
+    return visible.order[at] if at < len(visible.order) and visible.order[at] <= last else 0
+
+
+def _why_gone(case: Case, last: CachePoint | None) -> Change | None:
+    if last is None:
+        return Change("too_small") if case.now.cache.points else None
+    forgot = [change for change in case.changes if change.seq <= last.seq]
+    if forgot:
+        return min(forgot, key=lambda change: change.seq)
+    if not case.alive:
+        return Change("expired")
+    return case.edited or Change("look_back")
+
+
+def _last(cache: CacheForecast) -> CachePoint | None:
+    return next((point for point in reversed(cache.points) if not point.small), None)
+
+
+def _has(hit: CachePoint | None, last: CachePoint) -> bool:
+    return hit is not None and (hit.blocks, hit.prefix) == (last.blocks, last.prefix)
+
+
+def _is_estimate(expected: CacheForecast, usage: Usage) -> bool:
+    """Whether it read the share of the prompt that was expected, so that only the count of tokens is another."""
+    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    wanted = expected.read_tokens / max(1, expected.prompt_tokens)
+    return abs(usage.cache_read_tokens / max(1, prompt) - wanted) <= TOLERANCE
+
+
+def _system_reason(before: str, now: str) -> Reason:
+    """`catalogue` where only the part that lists tools and skills is another."""
+    return "catalogue" if _around_catalogue(before) == _around_catalogue(now) else "system"
+
+
+def _around_catalogue(system: str) -> tuple[str, str]:
+    head, _, rest = system.partition(CATALOGUE_TITLE)
+    return head, rest.partition(OWN_TITLE)[2]

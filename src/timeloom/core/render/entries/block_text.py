@@ -1,0 +1,213 @@
+"""Block text: what a prompt shows of one entry, made from the entry, its call's tool and its payloads alone."""
+
+from typing import assert_never
+
+from timeloom.core.blocks import (
+    AgentLogStarted,
+    ApprovalDecided,
+    ApprovalRequested,
+    Attachment,
+    AttachmentMeta,
+    Completion,
+    ConversationStarted,
+    Erased,
+    ExternalEvent,
+    Feedback,
+    Followup,
+    Gate,
+    Hidden,
+    ModelAnswered,
+    ModelCalled,
+    Note,
+    Notes,
+    Notice,
+    PlanAcknowledged,
+    PlanRecorded,
+    PlansCompacted,
+    Pruned,
+    RangeSummary,
+    ReactCompletion,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    SourcesAdded,
+    StageClarification,
+    StageClarificationResolved,
+    StageCoordinator,
+    StageFeedback,
+    StageGate,
+    Steer,
+    Thinking,
+    Titled,
+    ToolCall,
+    ToolCode,
+    TurnEnded,
+    TurnStarted,
+    Unknown,
+    UserPrompt,
+    WorkingSummary,
+)
+from timeloom.core.render.entries.call_text import call_text, physical_line, with_data
+from timeloom.core.render.entries.entry_text import NO_PAYLOADS, NOTHING, EntryText, Payloads, made_of, plain, words
+from timeloom.core.render.entries.plan_text import plan_text
+from timeloom.core.render.entries.previews import shown_text
+from timeloom.core.render.foreign_text.fence import fence, guard, one_line, refence
+from timeloom.core.timeline import Entry, is_timestamp
+
+MAX_INTERRUPTED_CHARS = 4_000
+"""How much is shown of a reply that was cut. Less loses what it had come to; more repeats what follows whole."""
+
+PeopleBlock = UserPrompt | Followup | Steer | ExternalEvent | AttachmentMeta | Attachment
+AgentBlock = Completion | ReactCompletion | Thinking | Notes | Note | WorkingSummary | RangeSummary
+CourseBlock = TurnStarted | TurnEnded | RoundStarted | ModelAnswered | Gate | ApprovalRequested | ApprovalDecided
+ForeignBlock = (
+    AgentLogStarted
+    | StageGate
+    | StageCoordinator
+    | StageFeedback
+    | StageClarification
+    | StageClarificationResolved
+    | Unknown
+)
+SilentBlock = ConversationStarted | Titled | SourcesAdded | Erased | ModelCalled | Feedback | Hidden | Pruned
+
+
+def entry_text(entry: Entry, tool_id: str = "", payloads: Payloads = NO_PAYLOADS) -> EntryText:
+    """What a prompt shows of the entry; `needed_payloads(entry)` says which stored texts must be handed in."""
+    match entry.block:
+        case (ToolCode() | ToolCall() | Notice() | ResultDigest() | ResultStatus() | ResultContent()) as block:
+            return call_text(block, entry.turn_id, tool_id, payloads)
+        case PlanRecorded() | PlanAcknowledged() | PlansCompacted() as block:
+            return plan_text(block)
+        case block:
+            return _other_text(entry, block, payloads)
+
+
+def _other_text(
+    entry: Entry, block: PeopleBlock | AgentBlock | CourseBlock | ForeignBlock | SilentBlock, payloads: Payloads
+) -> EntryText:
+    # By class and not by `match`, so that each family's function can end with `assert_never` of its own.
+    if isinstance(block, PeopleBlock):
+        return _people_text(entry, block, payloads)
+    if isinstance(block, AgentBlock):
+        return _agent_text(entry, block, payloads)
+    if isinstance(block, CourseBlock):
+        return _course_text(entry, block, payloads)
+    if isinstance(block, ForeignBlock):
+        return _foreign_text(entry, block, payloads)
+    return NOTHING
+
+
+def _began(entry: Entry, started_ts: str) -> str:
+    """When an event began, by its own word where that is a time and nothing else."""
+    return started_ts if is_timestamp(started_ts) else entry.ts
+
+
+def _people_text(entry: Entry, block: PeopleBlock, payloads: Payloads) -> EntryText:
+    path = entry.path
+    match block:
+        case UserPrompt(text=text):
+            return made_of("[USER MESSAGE]", _path(path), words(text, path, payloads))
+        case Followup(text=text):
+            said = words(text, path, payloads)
+            return made_of(f"[USER FOLLOWUP] ts={_began(entry, block.started_ts)}", _path(path), said)
+        case Steer(text=text):
+            said = words(text, path, payloads) or "(stop)"
+            return made_of(f"[USER STEER] ts={_began(entry, block.started_ts)}", _path(path), said)
+        case ExternalEvent(kind=kind, text=text, mime=mime):
+            body = plain(text, payloads)
+            shown = shown_text(body, mime, path)
+            content = fence(body) if shown.how == "whole" else shown.text
+            return made_of(f"[EXTERNAL EVENT {kind}] ts={_began(entry, block.started_ts)}", _path(path), content)
+        case AttachmentMeta(digest=digest, summary=summary):
+            name = one_line(path.rpartition("/")[2])
+            size = "" if digest.size_bytes is None else f" | {digest.size_bytes} bytes"
+            error = f"error: {one_line(digest.error.message)}" if digest.error else ""
+            return made_of(
+                f"[USER ATTACHMENT] {name} | {one_line(digest.mime)}{size}",
+                f"summary: {one_line(summary, 2_000)}" if summary else "",
+                error,
+                _path(path),
+                physical_line(path),
+            )
+        case Attachment():
+            return _attachment(block, payloads)
+        case _:
+            assert_never(block)
+
+
+def _attachment(block: Attachment, payloads: Payloads) -> EntryText:
+    # The metadata before it says what it is; a text is read by path unless it was recorded as shown.
+    if block.data is not None:
+        return with_data([], block.mime, block.data, block.artifact_path, block.shown)
+    if block.shown is None or (block.text is None and block.shown.how == "whole"):
+        return NOTHING
+    if block.text is not None and block.shown.how == "whole":
+        return made_of(_path(block.artifact_path), fence(plain(block.text, payloads), 1))
+    return made_of(_path(block.artifact_path), refence(block.shown.text))
+
+
+def _agent_text(entry: Entry, block: AgentBlock, payloads: Payloads) -> EntryText:
+    path = entry.path
+    match block:
+        case Completion(text=text, suggested_followups=followups):
+            offers = " | ".join(one_line(offer) for offer in followups)
+            suggested = f"suggested followups: {offers}" if offers else ""
+            return made_of("[ASSISTANT MESSAGE]", _path(path), words(text, path, payloads), suggested)
+        case ReactCompletion(text=text):
+            return made_of("[REACT.COMPLETION]", words(text, path, payloads))
+        case Thinking(text=text):
+            said = words(text, path, payloads)
+            return made_of(f"[AI Agent think]: {said}") if said.strip() else NOTHING
+        case Notes(text=text):
+            return made_of(f"[AI Agent say]: {words(text, path, payloads)}")
+        case Note(text=text):
+            return made_of("[react.note] (internal)", "[INTERNAL NOTE]", words(text, path, payloads))
+        case WorkingSummary(text=text):
+            return made_of("[WORKING SUMMARY]", _path(path), words(text, path, payloads))
+        case RangeSummary(text=text, covered_turn_ids=turns):
+            covered = f"covers {len(turns)} turns" if turns else "covers a part of a turn"
+            return made_of(f"[CONVERSATION SUMMARY] {covered}", _path(path), words(text, path, payloads))
+        case _:
+            assert_never(block)
+
+
+def _course_text(entry: Entry, block: CourseBlock, payloads: Payloads) -> EntryText:
+    match block:
+        case TurnStarted():
+            return made_of(f"[TURN {entry.turn_id}] ts={entry.ts}")
+        case TurnEnded(reason=reason, text=text):
+            return made_of(f"[TURN END] {reason}{f': {one_line(text)}' if text else ''}")
+        case RoundStarted(round=n):
+            return made_of(f"[ROUND {n}]")
+        case ModelAnswered(interrupted=interrupted, purpose=purpose, text=text):
+            # What was meant for a title or a summary is no part of the conversation.
+            cut = plain(text, payloads) if interrupted and purpose == "decision" else ""
+            body = guard(cut[-MAX_INTERRUPTED_CHARS:])
+            return made_of(f"[INTERRUPTED ATTEMPT] {len(cut)} characters, not acted on", body) if cut else NOTHING
+        case Gate(policy=policy, verdict=verdict, text=text):
+            return NOTHING if verdict == "allow" else made_of(f"[GATE] {one_line(policy)}: {verdict} {one_line(text)}")
+        case ApprovalRequested(tool_id=tool, tool_call_id=call, text=text):
+            question = one_line(plain(text, payloads), 2_000)
+            return made_of(f"[APPROVAL ASKED {call}] {one_line(tool)}: {question}")
+        case ApprovalDecided(tool_call_id=call, approved=approved, text=text):
+            return made_of(f"[APPROVAL {call}] {'granted' if approved else 'refused'} {one_line(text, 2_000)}".rstrip())
+        case _:
+            assert_never(block)
+
+
+def _foreign_text(entry: Entry, block: ForeignBlock, payloads: Payloads) -> EntryText:
+    if isinstance(block, Unknown):
+        # The type is not ours either: as the header itself it could pass for one.
+        head, body = f"[UNKNOWN BLOCK] {one_line(block.foreign_type)}".rstrip(), plain(block.json, payloads)
+    else:
+        head, body = f"[{block.type_name}]", plain(block.text, payloads)
+    path = entry.path
+    shown = shown_text(body, block.mime_type(), path)
+    content = fence(body) if shown.how == "whole" else shown.text
+    return made_of(head, _path(path) if path else "", content)
+
+
+def _path(path: str) -> str:
+    return f"[path: {one_line(path, 1_200)}]"

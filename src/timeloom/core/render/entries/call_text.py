@@ -1,0 +1,170 @@
+"""Tool calls as a prompt shows them: code, the call, notices and results."""
+
+from typing import Final, assert_never, cast
+
+import msgspec
+
+from timeloom.core.blocks import (
+    Digest,
+    Notice,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    Shown,
+    ToolCall,
+    ToolCode,
+    ToolError,
+)
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import PathError, parse, physical, rewrite
+from timeloom.core.paths.forms import FileForm
+from timeloom.core.payload import BlobRef, size_of
+from timeloom.core.render.entries.entry_text import NOTHING, EntryText, Payloads, made_of, plain
+from timeloom.core.render.entries.previews import bare, shown_data, shown_text, unshown
+from timeloom.core.render.foreign_text.fence import fence, one_line, refence
+from timeloom.core.render.foreign_text.json_text import harmless, json_line
+from timeloom.core.tokens import estimate_data
+
+MAX_PARAM_CHARS: Final = 400
+"""Longest string of a call's parameters that is shown whole: what a call wrote stands again in its result."""
+
+MAX_CALL_CHARS: Final = 8_000
+"""Longest parameters shown; of more the beginning is shown."""
+
+MAX_PARAM_DEPTH: Final = 32
+"""Deepest parameters that are shortened; deeper ones are cut as text."""
+
+NUMBERED_TOOLS: Final = frozenset({"react.read"})
+"""Tools whose text results have line numbers, because lines are asked for again by number."""
+
+CallBlock = ToolCode | ToolCall | Notice | ResultDigest | ResultStatus | ResultContent
+
+
+def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) -> EntryText:
+    """What a prompt shows of a part of a call; `tool_id` is the tool that was called, empty where nobody knows."""
+    match block:
+        case ToolCode(tool_call_id=call, text=text):
+            code = shown_text(plain(text, payloads), block.mime, block.path(turn))
+            body = fence(plain(text, payloads), 1) if code.how == "whole" else code.text
+            return made_of(f"[TOOL CODE {call}]", _path(block.path(turn)), body)
+        case ToolCall(tool_id=tool, tool_call_id=call, params=params):
+            shown = _params(plain(params, payloads), block.path(turn), turn)
+            head = json_line({"tool_id": one_line(tool), "tool_call_id": call}).removesuffix("}")
+            return made_of("[react.tool.call] (JSON)", f'{head},"params":{shown}}}')
+        case Notice(code=code, text=text, tool_call_id=call):
+            return made_of(f"[NOTICE{f' {call}' if call else ''}] {one_line(code)}: {one_line(text, 4_000)}")
+        case ResultDigest(digest=Digest(artifact_path=path, tokens=int(), error=None)) if path.startswith("tc:"):
+            # The text that was counted follows, at the call's own path: there is nothing to say before it.
+            return NOTHING
+        case ResultDigest(tool_call_id=call):
+            return made_of(f"[TOOL RESULT {call}].summary {one_line(tool_id)}".rstrip(), *_digest(block))
+        case ResultStatus(tool_call_id=call, text=text, mime=mime, shown=shown):
+            path = block.path(turn)
+            said = plain(text, payloads) if _is_read(shown) else ""
+            error = f"error: {json_line(block.error)}" if block.error else ""
+            body = "" if block.error and _says(said, block.error) else _body(said, mime, path, shown)
+            return made_of(f"[TOOL RESULT {call}].result {one_line(tool_id)}".rstrip(), _path(path), error, body)
+        case ResultContent():
+            return _content(block, tool_id, payloads)
+        case _:
+            assert_never(block)
+
+
+def _content(block: ResultContent, tool_id: str, payloads: Payloads) -> EntryText:
+    path, mime, shown = block.artifact_path, block.mime, block.shown
+    part = "result" if path.startswith("tc:") else "artifact"
+    head = [f"[TOOL RESULT {block.tool_call_id}].{part} {one_line(tool_id)}".rstrip(), _path(path), _physical(block)]
+    if block.text is not None:
+        text = plain(block.text, payloads) if _is_read(shown) else ""
+        return made_of(*head, _body(text, mime, path, shown, numbered=tool_id in NUMBERED_TOOLS and part == "artifact"))
+    if block.data is None:
+        return made_of(*head, refence(shown.text) if shown and shown.text else unshown(mime, None, path))
+    return with_data(head, mime, block.data, path, shown)
+
+
+def with_data(head: list[str], mime: str, data: bytes | BlobRef, path: str, shown: Shown | None) -> EntryText:
+    """The lines, then the picture or PDF attached, or the line that stands for it."""
+    shown = shown or shown_data(mime, size_of(data), path)
+    if shown.how != "whole":
+        return made_of(*head, refence(shown.text))
+    text = made_of(*head)
+    tokens = (text.tokens if head else 0) + estimate_data(bare(mime), size_of(data))
+    return EntryText(text.text if head else "", data, bare(mime), tokens)
+
+
+def _is_read(shown: Shown | None) -> bool:
+    return shown is None or shown.how == "whole"
+
+
+def _says(text: str, error: ToolError) -> bool:
+    """Whether the text is the error itself, which then need not be said twice."""
+    return text == msgspec.json.encode({"error": error}).decode()
+
+
+def _body(text: str, mime: str, path: str, shown: Shown | None, *, numbered: bool = False) -> str:
+    # Logs from elsewhere do not say how a content is shown; what decides at an append decides here too.
+    shown = shown or shown_text(text, mime, path)
+    if shown.how != "whole":
+        return refence(shown.text)
+    return fence(text, 1 if numbered else None)
+
+
+def _digest(block: ResultDigest) -> list[str]:
+    digest = block.digest
+    status = "status: failed" if digest.error else "status: ok"
+    # What is at the call's own path is no artifact to be listed.
+    if digest.artifact_path.startswith("tc:"):
+        return [status, f"error: {json_line(digest.error)}" if digest.error else ""]
+    return [status, f"artifact: {json_line(digest)}"]
+
+
+def _path(path: str) -> str:
+    return f"[path: {one_line(path, 1_200)}]"
+
+
+def _physical(block: ResultContent) -> str:
+    if block.digest and block.digest.physical_path:
+        return f"[physical_path: {one_line(block.digest.physical_path, 1_200)}]"
+    return physical_line(block.artifact_path)
+
+
+def physical_line(path: str) -> str:
+    """The line that says where a file lies; nothing where the path names no file."""
+    form = parse(path)
+    return f"[physical_path: {one_line(str(physical(form)), 1_200)}]" if isinstance(form, FileForm) else ""
+
+
+def _params(params: str, path: str, turn: TurnId) -> str:
+    try:
+        if len(params) <= MAX_PARAM_CHARS:
+            return harmless(msgspec.json.format(params, indent=-1))
+        value = msgspec.json.decode(params, type=dict[str, object])
+        line = json_line(_shortened(value, _where(value, path, turn), MAX_PARAM_DEPTH))
+    except (msgspec.MsgspecError, RecursionError):
+        # Only a stored text can be something else than JSON: a block refuses it.
+        line = one_line(params, MAX_CALL_CHARS + 1)
+    return line if len(line) <= MAX_CALL_CHARS else f"{line[:MAX_CALL_CHARS]}… [see {path}]"
+
+
+def _shortened(value: object, where: str, depth: int) -> object:
+    match value:
+        case str():
+            return value if len(value) <= MAX_PARAM_CHARS else f"{value[:MAX_PARAM_CHARS]}... [see {where}]"
+        case dict() if depth:
+            items = cast("dict[str, object]", value).items()
+            return {key: _shortened(inner, where, depth - 1) for key, inner in items}
+        case list() if depth:
+            return [_shortened(inner, where, depth - 1) for inner in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _where(params: dict[str, object], path: str, turn: TurnId) -> str:
+    """Where the long text of a call is read again: the file that it writes, else the call itself."""
+    target = params.get("path")
+    if "content" in params and isinstance(target, str):
+        try:
+            return str(rewrite(target, turn).path)
+        except PathError:
+            return path
+    return path

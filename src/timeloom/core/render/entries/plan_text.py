@@ -1,0 +1,43 @@
+"""Plans as a prompt shows them."""
+
+from typing import assert_never
+
+from timeloom.core.blocks import PlanAcknowledged, PlanRecorded, PlansCompacted
+from timeloom.core.plans.marks import marker
+from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.render.entries.entry_text import EntryText, made_of
+from timeloom.core.render.foreign_text.fence import guard, one_line
+
+PlanBlock = PlanRecorded | PlanAcknowledged | PlansCompacted
+
+
+def plan_text(block: PlanBlock) -> EntryText:
+    """What a prompt shows of a block about plans."""
+    match block:
+        case PlanRecorded(snapshot=plan, change="progress"):
+            return made_of(f"[REACT.PLAN] id={plan.plan_id} progress: {_signs(plan)}")
+        case PlanRecorded(snapshot=plan, change=change):
+            how = "" if change == "new" else f" ({change})"
+            state = "" if plan.state == "open" else f" {plan.state}"
+            return made_of(f"[REACT.PLAN]{how}", f"id={plan.plan_id}{state}", *_steps(plan))
+        case PlanAcknowledged(text=text):
+            return made_of("[REACT.PLAN.ACK]", guard(text))
+        case PlansCompacted(plans=plans):
+            rows = [f"id={row.snapshot.plan_id} {row.snapshot.state}, {_signs(row.snapshot)}, read: " for row in plans]
+            lines = [
+                line
+                for head, row in zip(rows, plans, strict=True)
+                for line in (head + one_line(row.snapshot_ref), *_steps(row.snapshot))
+            ]
+            return made_of("[REACT.PLAN.HISTORY]", *lines)
+        case _:
+            assert_never(block)
+
+
+def _steps(plan: PlanSnapshot) -> list[str]:
+    steps = zip(plan.steps, plan.statuses, strict=True)
+    return [f"{marker(status)} {n}) {one_line(step, 600)}" for n, (step, status) in enumerate(steps, 1)]
+
+
+def _signs(plan: PlanSnapshot) -> str:
+    return " ".join(f"{marker(status)}{n}" for n, status in enumerate(plan.statuses, 1))

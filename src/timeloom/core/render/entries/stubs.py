@@ -1,0 +1,30 @@
+"""Stands: what a prompt shows where entries were hidden, pruned or summed up."""
+
+from typing import assert_never
+
+from timeloom.core.blocks import Hidden
+from timeloom.core.render.entries.entry_text import EntryText, made_of
+from timeloom.core.render.foreign_text.fence import one_line
+from timeloom.core.timeline import Entry
+from timeloom.core.view.context.visible import Stand
+
+
+def stand_text(stand: Stand, by: Entry, summary: EntryText) -> EntryText:
+    """What stands there; `by` is the entry that put it there, and `summary` that entry's own text.
+
+    The text of a pruned cut was written by the runtime when it pruned, with everything foreign in it fenced.
+    """
+    match stand.kind:
+        case "hidden":
+            return made_of(hidden_line(stand.text, by.block.target if isinstance(by.block, Hidden) else ""))
+        case "pruned":
+            return made_of(stand.text)
+        case "summary":
+            return summary
+        case _:
+            assert_never(stand.kind)
+
+
+def hidden_line(replacement: str, path: str) -> str:
+    """The line that stands for what the agent hid, in its own words."""
+    return f"HIDDEN — {one_line(replacement, 1_000).rstrip('. ')}. Retrieve with react.read({one_line(path, 1_200)})"

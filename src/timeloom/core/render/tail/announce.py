@@ -1,0 +1,163 @@
+"""ANNOUNCE: the operational facts of a round, in the part of the prompt that is never cached."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import Usage
+from timeloom.core.ids import PlanId, TurnId
+from timeloom.core.plans.marks import marker
+from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.render.foreign_text.fence import one_line
+from timeloom.core.view.artifacts import ArtifactsView
+from timeloom.core.view.feedback import FeedbackView, Given
+from timeloom.core.view.live_events import LiveEventsView
+from timeloom.core.view.plans import announced
+from timeloom.core.view.views import Views
+
+BAR_CELLS: Final = 20
+"""Width of a budget bar."""
+
+MAX_STEP_CHARS: Final = 160
+"""Longest text of a plan's step here; the plan itself stands in the timeline."""
+
+MAX_STEPS: Final = 20
+"""Most steps of one plan here; of a longer plan those around the first open step are shown."""
+
+MAX_FILES: Final = 10
+"""Most files listed here, the newest; the rest is found with react.rg."""
+
+MAX_LOOKED_AT: Final = 200
+"""Most artifacts looked at to find them: a long conversation has many, and this stands in every round."""
+
+MAX_AUTHOR_CHARS: Final = 60
+"""Longest name of who gave feedback; the block has all of it."""
+
+MAX_FEEDBACK: Final = 4
+"""Most reactions and remarks listed here, the newest."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A budget of the turn, in whatever it counts."""
+
+    name: str
+    used: int
+    limit: int
+    shown: str = ""
+    """How both are written where a plain number has no unit."""
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of this round only: its number of so many, the time, the budgets and the state of the cache."""
+
+    iteration: int
+    max_iterations: int
+    now: str
+    budgets: tuple[Budget, ...] = ()
+    prompt_tokens: int = 0
+    window_tokens: int = 0
+    cache: str = ""
+    workspace: tuple[str, ...] = ()
+
+
+def announce(this: Round, views: Views) -> str:
+    """The section ANNOUNCE of a round; bounded, whatever the conversation holds."""
+    turn = views.turns.newest
+    groups = [
+        [f"time: {this.now}", f"iteration: {this.iteration}/{this.max_iterations}", *_budget_lines(this)],
+        _plan_lines(announced(views.plans), views.plans.current),
+        _event_lines(views.live) if views.live.turn_id == turn else [],
+        _workspace_lines(this.workspace, views.artifacts, turn),
+        [f"[CACHE] {one_line(this.cache)}"] if this.cache else [],
+        _feedback_lines(views.feedback),
+        _last_round_lines(this),
+    ]
+    body = "\n".join("\n".join(lines) for lines in groups if lines)
+    return f"ANNOUNCE\n{body}\n"
+
+
+def cache_line(last: Usage | None, points: int) -> str:
+    """What became of the cache in the request before, and how many points this one has; empty where nothing is known.
+
+    A provider that neither read nor wrote a cache has none, or does not speak of it.
+    """
+    if last is None or not (last.cache_read_tokens or last.cache_write_tokens):
+        return ""
+    read, written, plain = last.cache_read_tokens, last.cache_write_tokens, last.input_tokens
+    return f"last request: {read} tokens read, {written} written, {plain} uncached; cache points now: {points}"
+
+
+def _budget_lines(this: Round) -> Iterable[str]:
+    window = (Budget("context tokens", this.prompt_tokens, this.window_tokens),) if this.window_tokens else ()
+    rounds = Budget("rounds", this.iteration, this.max_iterations)
+    for budget in (rounds, *window, *this.budgets):
+        yield f"{one_line(budget.name)}: {_bar(budget)} {budget.shown or f'{budget.used}/{budget.limit}'}"
+
+
+def _bar(budget: Budget) -> str:
+    share = min(1.0, max(0.0, budget.used / budget.limit)) if budget.limit > 0 else 1.0
+    full = round(share * BAR_CELLS)
+    return f"[{'#' * full}{'.' * (BAR_CELLS - full)}]"
+
+
+def _plan_lines(plans: Sequence[PlanSnapshot], current: PlanId | None) -> list[str]:
+    if not plans:
+        return []
+    lines = ["[OPEN PLANS]"]
+    for plan in plans:
+        lines.append(f"  plan_id={plan.plan_id}{' (current)' if plan.plan_id == current else ''}")
+        lines += _step_lines(plan)
+    return lines
+
+
+def _step_lines(plan: PlanSnapshot) -> list[str]:
+    rows = [
+        f"    {marker(status)} [{n}] {one_line(step, MAX_STEP_CHARS)}"
+        for n, (step, status) in enumerate(zip(plan.steps, plan.statuses, strict=True), 1)
+    ]
+    if len(rows) <= MAX_STEPS:
+        return rows
+    first_open = next(n for n, status in enumerate(plan.statuses) if status not in ("done", "failed"))
+    start = min(max(0, first_open - MAX_STEPS // 2), len(rows) - MAX_STEPS)
+    note = (
+        f"    ({len(rows)} steps, {start + 1} to {start + MAX_STEPS} shown; react.read: ar:plan.latest:{plan.plan_id})"
+    )
+    return [*rows[start : start + MAX_STEPS], note]
+
+
+def _event_lines(live: LiveEventsView) -> list[str]:
+    if not live.events:
+        return []
+    more = [f"  ({live.earlier} earlier ones stand in the turn)"] if live.earlier else []
+    rows = [f"  {event.kind} ts={event.ts} {event.path}: {one_line(event.hint)}" for event in live.events]
+    return ["[LIVE TURN EVENTS]", *more, *rows]
+
+
+def _workspace_lines(given: Sequence[str], artifacts: ArtifactsView, turn: TurnId) -> list[str]:
+    newest, own = islice(reversed(artifacts.artifacts), MAX_LOOKED_AT), f"fi:{turn}."
+    mine = (path for path in newest if path.startswith(own))
+    files = [f"  {one_line(path)}" for path in islice(mine, MAX_FILES)]
+    rows = [f"  {one_line(line)}" for line in given[:MAX_FILES]] + files[::-1]
+    return ["[WORKSPACE]", *rows] if rows else []
+
+
+def _feedback_lines(feedback: FeedbackView) -> list[str]:
+    every = ((turn, one) for turn in reversed(feedback.turns) for one in reversed(feedback.turns[turn]))
+    said = (_feedback_line(turn, one) for turn, one in every if not one.is_empty)
+    newest = list(islice(said, MAX_FEEDBACK))[::-1]
+    return ["[FEEDBACK]", *newest] if newest else []
+
+
+def _feedback_line(turn: TurnId, given: Given) -> str:
+    by = f" by {one_line(given.author, MAX_AUTHOR_CHARS)}" if given.origin == "machine" else ""
+    sure = "" if given.confidence is None else f", confidence {given.confidence:.2f}"
+    said = f": {one_line(given.hint)}" if given.hint else ""
+    return f"  {turn}: {given.reaction or 'remark'}{by}{sure}{said}"
+
+
+def _last_round_lines(this: Round) -> list[str]:
+    if this.iteration < this.max_iterations:
+        return []
+    return ['[LAST ROUND] No tool is run after this. Answer now with action "complete", from what is known.']

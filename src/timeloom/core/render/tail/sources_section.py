@@ -1,0 +1,46 @@
+"""SOURCES POOL: the newest sources under the ids that citations name, in the part that is never cached."""
+
+from heapq import nlargest
+from typing import Final
+
+from timeloom.core.render.foreign_text.fence import fence, one_line
+from timeloom.core.sources import SourceRow, SourcesPool
+
+MAX_ROWS: Final = 40
+"""Most rows shown, the newest. More make every round pay for old questions; fewer hide some of one search."""
+
+MAX_SNIPPET_CHARS: Final = 240
+"""How much of a row's text is shown."""
+
+
+def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS) -> str:
+    """The section, or nothing while there are no sources."""
+    if not pool.rows:
+        return ""
+    rows = [pool.rows[sid] for sid in _newest(pool, max_rows)]
+    lines = [line for row in rows for line in _row_lines(row)]
+    left_out = len(pool.rows) - len(rows)
+    oldest = rows[0].sid
+    more = [f'({left_out} older rows: react.read(["so:sources_pool[1-{oldest - 1}]"]))'] if left_out else []
+    how = 'cite as [[S:1]] or [[S:1,3]]; read the whole text with react.read(["so:sources_pool[1]"])'
+    return "\n".join([f"SOURCES POOL\n({how})", *more, *lines]) + "\n"
+
+
+def _newest(pool: SourcesPool, count: int) -> list[int]:
+    """The largest ids, in order. They are given one after the other, so they are looked for at the end first."""
+    last = pool.next_sid - 1
+    near = [sid for sid in range(last, max(0, last - 4 * count), -1) if sid in pool.rows][:count]
+    enough = len(near) == min(count, len(pool.rows))
+    return near[::-1] if enough else sorted(nlargest(count, pool.rows))
+
+
+def _row_lines(row: SourceRow) -> list[str]:
+    where = row.artifact_path or row.domain or row.url
+    head = f"[S {row.sid}] {one_line(row.title) or '(no title)'} | {one_line(row.mime) or row.source_type}"
+    lines = [f"{head} | {one_line(where)}" if where else head]
+    if row.base64 is not None:
+        return [*lines, "<base64>"]
+    if row.text:
+        text = row.text if len(row.text) <= MAX_SNIPPET_CHARS else row.text[: MAX_SNIPPET_CHARS - 1] + "…"
+        lines.append(fence(" ".join(text.split())))
+    return lines

@@ -1,0 +1,316 @@
+"""An incremental scanner of JSON: the strings at chosen paths come out, decoded, while they are being written."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from timeloom.core.stream.surrogates import ScalarFeed, mended
+
+MAX_DEPTH: Final = 64
+"""Deepest nesting accepted. Larger comes near the recursion limit of decoders; smaller refuses real parameters."""
+
+
+class FieldDelta(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """More text of the string at this path, decoded and never empty."""
+
+    path: str
+    text: str
+
+
+class FieldEnd(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The string at this path is complete; it comes for an empty string too."""
+
+    path: str
+
+
+FieldEvent = FieldDelta | FieldEnd
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is not JSON, or not accepted, and at which character."""
+
+    at: int
+    what: str
+
+
+class FieldScanner:
+    """Reads one JSON object in pieces of any size and follows the strings at dotted paths of object keys.
+
+    It checks the whole grammar. After a problem, or after the object's end, nothing more is read. A key that stands
+    twice in one object is a problem, wherever the object stands: on a path the second value would contradict text that
+    has gone out already, and what is accepted must not depend on the paths. The keys of the open objects are kept.
+    """
+
+    __slots__ = (
+        "_base",
+        "_expect",
+        "_held",
+        "_next",
+        "_out",
+        "_over",
+        "_scalar",
+        "_scalars",
+        "_sink",
+        "_stack",
+        "end",
+        "problem",
+    )
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.end: int | None = None
+        """How many characters there were up to the end of the object; None before that."""
+        self.problem: Problem | None = None
+        self._over = False
+        self._base = 0  # how many characters came before the text at hand
+        self._held = ""  # the beginning of an escape
+        self._expect: _Expect = "object"
+        self._scalar: list[str] = []  # the number or literal being read, which the next piece may continue
+        self._sink: str | list[str] | None = None  # where the string being read goes: a path, a key's pieces, nowhere
+        self._next: _Node | None = _tree(paths)  # where the next value stands, None off every path
+        self._stack: list[_Level] = []
+        self._out: list[FieldEvent] = []
+        self._scalars = ScalarFeed()
+
+    def feed(self, text: str) -> list[FieldEvent]:
+        """The events of the next piece of text; only an incomplete escape is held back."""
+        if self._over:
+            return []
+        if self._scalars.half or not text.isascii():
+            text = self._scalars.feed(text)
+        text = self._held + text
+        self._held = ""
+        at = 0
+        while at < len(text) and not self._over:
+            at = self._string(text, at) if self._expect == "string" else self._structure(text, at)
+        if self._over and self.problem is None:
+            self.end = self._base + at
+        self._base += len(text) - len(self._held)
+        events, self._out = self._out, []
+        return events
+
+    @property
+    def current(self) -> str | None:
+        """The path of the string value that goes on, empty off every path; None where there is none to go on with."""
+        if self._over or self._held or self._scalars.half or self._expect != "string":
+            return None
+        return None if isinstance(self._sink, list) else self._sink or ""
+
+    def pass_by(self, chars: int) -> None:
+        """Takes note of so many characters of the current string that were not fed; all of them match `CHARACTERS`."""
+        self._base += chars
+
+    def _string(self, text: str, at: int) -> int:
+        """Reads on in a string and says where to go on."""
+        end = _after(CHARACTERS, text, at)
+        if end > at and self._sink is not None:
+            self._pour(self._sink, text[at:end])
+        if end == len(text):
+            return end
+        if text[end] == '"':
+            self._end_string(end)
+            return end + 1
+        if _ESCAPE_BEGINNING.fullmatch(text, end):
+            self._held = text[end:]
+        elif text[end] == "\\":
+            self._fail(end, f"the string has the malformed escape {text[end : end + 6]!r}")
+        else:
+            self._fail(end, f"a string cannot contain a raw {text[end]!r}; write it as an escape such as \\n")
+        return len(text)
+
+    def _pour(self, sink: str | list[str], raw: str) -> None:
+        text = decoded(raw)
+        if isinstance(sink, str):
+            self._out.append(FieldDelta(sink, text))
+        else:
+            sink.append(text)
+
+    def _end_string(self, at: int) -> None:
+        sink, self._sink = self._sink, None
+        if isinstance(sink, list):
+            self._expect = "`:`"
+            self._next = self._child("".join(sink), at)
+            return
+        if sink is not None:
+            self._out.append(FieldEnd(sink))
+        self._end_value()
+
+    def _child(self, key: str, at: int) -> "_Node | None":
+        level = self._stack[-1]
+        if key in level.keys:
+            self._fail(at, f"the key {key[:60]!r} stands twice in one object")
+        level.keys.add(key)
+        return level.node.children.get(key) if level.node else None
+
+    def _structure(self, text: str, at: int) -> int:
+        """Reads one mark between strings and says where to go on."""
+        if self._scalar:
+            end = _after(_WORD, text, at)
+            self._scalar.append(text[at:end])
+            if end < len(text):
+                self._end_scalar(end)
+            return end
+        at = self._skip_plain(text, _after(_SPACE, text, at))
+        if at == len(text) or self._over:
+            return at
+        mark = text[at]
+        if mark not in _ALLOWED[self._expect]:
+            self._fail(at, f"expected {self._expect}, got {mark!r}")
+            return at
+        match mark:
+            case '"':
+                self._begin_string()
+            case "{" | "[":
+                self._push(mark, at)
+            case "}" | "]":
+                self._stack.pop()
+                self._end_value()
+            case ",":
+                self._expect = "a key" if self._stack[-1].is_object else "a value"
+            case ":":
+                self._expect = "a value"
+            case _:
+                self._scalar.append(mark)
+        return at + 1
+
+    def _skip_plain(self, text: str, at: int) -> int:
+        """Skips what no path leads to and what holds nothing else, many items at once, for one by one is slow."""
+        if not self._stack or self._stack[-1].node:
+            return at
+        is_object = self._stack[-1].is_object
+        if self._expect not in (("a key", "a key or `}`") if is_object else ("a value", "a value or `]`")):
+            return at
+        end = _after(_MEMBERS if is_object else _ITEMS, text, at)
+        if end > at:
+            self._expect = "a key" if is_object else "a value"
+        if end > at and is_object:
+            self._take_keys(text, at, end)
+        return end
+
+    def _take_keys(self, text: str, at: int, end: int) -> None:
+        """Takes in the keys of these members, all at once if none of them stands twice."""
+        known = self._stack[-1].keys
+        keys = list(map(decoded, _MEMBER.findall(text, at, end)))
+        new = set(keys)
+        if len(new) == len(keys) and known.isdisjoint(new):
+            known |= new
+            return
+        for member in _MEMBER.finditer(text, at, end):
+            if not self._over:
+                self._child(decoded(member[1]), member.end(1))
+
+    def _end_scalar(self, at: int) -> None:
+        scalar = "".join(self._scalar)
+        self._scalar.clear()
+        if not _SCALAR.fullmatch(scalar):
+            self._fail(at - len(scalar), f"expected a value, got {scalar[:40]!r}")
+        self._end_value()
+
+    def _begin_string(self) -> None:
+        if self._expect in ("a key", "a key or `}`"):
+            self._sink = []
+        else:
+            self._sink = self._next.path if self._next else None
+        self._expect = "string"
+
+    def _push(self, mark: str, at: int) -> None:
+        if len(self._stack) == MAX_DEPTH:
+            self._fail(at, f"objects and lists are nested deeper than {MAX_DEPTH}")
+        leads_on = self._next is not None and bool(self._next.children)
+        self._stack.append(_Level(mark == "{", self._next if leads_on and mark == "{" else None))
+        self._next = None
+        self._expect = "a key or `}`" if mark == "{" else "a value or `]`"
+
+    def _end_value(self) -> None:
+        if not self._stack:
+            self._over = True
+        else:
+            self._expect = "`,` or `}`" if self._stack[-1].is_object else "`,` or `]`"
+
+    def _fail(self, at: int, what: str) -> None:
+        self.problem = Problem(self._base + at, what)
+        self._over = True
+
+
+_Expect = Literal[
+    "object", "string", "a key", "a key or `}`", "`:`", "a value", "a value or `]`", "`,` or `}`", "`,` or `]`"
+]
+
+_ALLOWED: dict[_Expect, str] = {
+    "object": "{",
+    "a key": '"',
+    "a key or `}`": '"}',
+    "`:`": ":",
+    "a value": '"{[-0123456789tfn',
+    "a value or `]`": '"{[-0123456789tfn]',
+    "`,` or `}`": ",}",
+    "`,` or `]`": ",]",
+}
+
+_HEX = "[0-9A-Fa-f]"
+_HIGH = "[Dd][89ABab]"
+# The first half of a surrogate pair is taken only when what follows it can be judged: a pair is never decoded apart.
+# Groups are atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
+CHARACTERS: Final = re.compile(
+    rf"""(?>(?:[^"\\\x00-\x1f\ud800-\udfff]++"""
+    rf"""|\\["\\/bfnrt]"""
+    rf"""|\\u(?!{_HIGH}){_HEX}{{4}}"""
+    rf"""|\\u{_HIGH}{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}})"""
+    r""")+)"""
+)
+"""Whole characters of a string, as they are written."""
+
+_ESCAPE_BEGINNING = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}{_HEX}{{2}}(?:\\(?:u{_HEX}{{0,3}})?)?))?")
+
+_SPACE = re.compile(r"[ \t\r\n]+")
+_WORD = re.compile(r"[-+.0-9A-Za-z]+")
+_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
+_PLAIN = rf"""(?:{_SCALAR.pattern}|"(?:{CHARACTERS.pattern})?")"""
+_ITEMS = re.compile(rf"(?>(?:{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+)+)")
+_MEMBER = re.compile(rf""""((?:{CHARACTERS.pattern})?)"[ \t\r\n]*+:[ \t\r\n]*+{_PLAIN}[ \t\r\n]*+,[ \t\r\n]*+""")
+_MEMBERS = re.compile(rf"(?>(?:{_MEMBER.pattern})+)")
+
+_decode = json.JSONDecoder(strict=False).raw_decode
+
+
+class _Node:
+    """A place in the documents that are read: the string here is followed if it has a path."""
+
+    __slots__ = ("children", "path")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.path: str | None = None
+
+
+class _Level:
+    """An object or list that is open: `node` if a path leads through it, and the keys it had so far."""
+
+    __slots__ = ("is_object", "keys", "node")
+
+    def __init__(self, is_object: bool, node: _Node | None) -> None:
+        self.is_object = is_object
+        self.node = node
+        self.keys: set[str] = set()
+
+
+def _tree(paths: Iterable[str]) -> _Node:
+    root = _Node()
+    for path in paths:
+        node = root
+        for key in path.split("."):
+            node = node.children.setdefault(key, _Node())
+        node.path = path
+    return root
+
+
+def decoded(raw: str) -> str:
+    """The text of these characters of a string, which end with no half of a surrogate pair."""
+    return raw if "\\" not in raw else mended(_decode(f'"{raw}"')[0])
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,5 @@
+"""Operating-system and asyncio building blocks that know nothing about conversations.
+
+`open_beneath` opens files below a root without following links, `tasks` waits for tasks despite cancellation,
+`token_bucket` limits rates.
+"""

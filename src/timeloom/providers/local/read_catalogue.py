@@ -1,0 +1,42 @@
+"""Offers: the tools that a system text lists, read back from its catalogue."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from timeloom.core.render.foreign_text.fence import unescape
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of the catalogue; `schema` is the text of the JSON Schema of its parameters."""
+
+    tool_id: str
+    purpose: str
+    schema: str = '{"type":"object"}'
+    examples: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=8)
+def read_offers(system: str) -> tuple[Offer, ...]:
+    """The tools in the order of the catalogue."""
+    catalogue = system.partition("\n# Tools\n")[2]
+    end = _SECTION.search(catalogue)
+    sections = _HEADING.split(catalogue[: end.start()] if end else catalogue)[1:]
+    return tuple(_offer(section.split("\n")) for section in sections)
+
+
+_HEADING: Final = re.compile(r"^### ", re.MULTILINE)
+_SECTION: Final = re.compile(r"^# ", re.MULTILINE)
+_EFFECT: Final = re.compile(r" \((?:changes nothing|may be repeated|cannot be undone)\)$")
+
+
+def _offer(lines: list[str]) -> Offer:
+    schema = next((line[8:] for line in lines if line.startswith("params: ")), '{"type":"object"}')
+    return Offer(
+        tool_id=lines[0].strip(),
+        purpose=_EFFECT.sub("", lines[1]) if len(lines) > 1 else "",
+        schema=unescape(schema),
+        examples=tuple(unescape(line[9:]) for line in lines if line.startswith("example: ")),
+    )

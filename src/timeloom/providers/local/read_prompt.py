@@ -1,0 +1,241 @@
+"""The situation: what a prompt says of the conversation, as far as the local model looks at it."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from timeloom.core.render.foreign_text.fence import unfence
+from timeloom.ports.model import ModelRequest, TextSegment
+
+MAX_PROMPT_CHARS: Final = 400_000
+"""How much of a prompt's end is read. The current turn stands there."""
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """A call of the current turn and what came of it; `failure` is the sentence of an error or a refusal.
+
+    `status` is what it returned, `text` the content of what it left.
+    """
+
+    tool_id: str
+    params: str
+    done: bool = False
+    failure: str = ""
+    paths: list[str] = []
+    status: str = ""
+    text: str = ""
+
+
+class File(msgspec.Struct, kw_only=True):
+    """A file or attachment that the prompt names; `text` is its content where the newest mention shows it."""
+
+    path: str
+    text: str | None = None
+    attached: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name without folders."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def relative(self) -> str:
+        """Where it lies in the workspace, without the turn: `files/docs/a.md`."""
+        return self.path.partition(".")[2]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A row of the pool, with where it comes from."""
+
+    sid: int
+    title: str
+    where: str
+
+
+class Situation(msgspec.Struct, kw_only=True):
+    """The newest message of the user, what was done about it, and what there is to work with."""
+
+    message: str = ""
+    stop: bool = False
+    turn: str = ""
+    calls: list[Call] = []
+    files: dict[str, File] = {}
+    exchanges: list[tuple[str, str]] = []
+    """Earlier messages, each with its answer."""
+    sources: list[Source] = []
+    plan: list[tuple[str, str]] = []
+    """The steps of the current plan, each with its mark."""
+    last_round: bool = False
+
+
+def read_situation(request: ModelRequest) -> Situation:
+    """What the prompt says; lines that it does not know are passed over."""
+    texts = [segment.text for segment in request.segments if isinstance(segment, TextSegment)]
+    body, tail = "".join(texts[:-1])[-MAX_PROMPT_CHARS:], texts[-1] if texts else ""
+    found = Situation()
+    for head, lines in _blocks(body):
+        _take_in(found, head, lines)
+    _read_tail(found, tail)
+    found.message = found.message.strip()
+    return found
+
+
+_HEAD: Final = re.compile(
+    r"\[(?P<kind>TURN|USER MESSAGE|USER FOLLOWUP|USER STEER|USER ATTACHMENT|ROUND|TOOL RESULT|TOOL CODE|NOTICE"
+    r"|ASSISTANT MESSAGE|WORKING SUMMARY|CONVERSATION SUMMARY|INTERRUPTED ATTEMPT|EXTERNAL EVENT|UNKNOWN BLOCK"
+    r"|TURN END|APPROVAL ASKED|APPROVAL|GATE|REACT\.[A-Z.]+|AI Agent (?:think|say)|react\.(?:tool\.call|note))\b"
+    r"(?P<rest>[^\n]*)"
+)
+_GUARD: Final = re.compile(r"^(\s*)~(?=~*(?:\[|HIDDEN|PRUNED|RECENT|CURRENT TURN|SOURCES POOL|ANNOUNCE))", re.MULTILINE)
+_PATH: Final = re.compile(r"\[path: (.*)\]")
+_TOOL: Final = re.compile(r"\s*(\S+)\]\.(summary|result|artifact)")
+
+
+def _blocks(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
+    """Each header with the lines below it. Foreign lines stand behind a bar, so that none can pass for a header."""
+    head: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if found := _HEAD.match(line):
+            if head:
+                yield head, lines
+            head, lines = found, []
+        else:
+            lines.append(line)
+    if head:
+        yield head, lines
+
+
+def _take_in(found: Situation, head: re.Match[str], lines: list[str]) -> None:
+    kind, rest = head["kind"], head["rest"]
+    match kind:
+        case "USER MESSAGE" | "USER FOLLOWUP" | "USER STEER":
+            _take_words(found, kind, _words(lines))
+        case "ASSISTANT MESSAGE":
+            found.exchanges.append((found.message, _words(lines)))
+        case "USER ATTACHMENT":
+            for path in _paths(lines):
+                found.files[path] = File(path=path, attached=True)
+        case "react.tool.call":
+            _take_call(found, lines)
+        case "TOOL RESULT":
+            _take_result(found, rest, lines)
+        case _:
+            _take_course(found, kind, rest)
+
+
+def _take_words(found: Situation, kind: str, said: str) -> None:
+    found.stop = kind == "USER STEER" and said in ("", "(stop)")
+    # What is added before anything was done belongs to the request; later it is the newest wish.
+    adds = kind == "USER FOLLOWUP" and found.message and not found.calls
+    found.message = f"{found.message}\n{said}" if adds else said
+
+
+def _take_course(found: Situation, kind: str, rest: str) -> None:
+    """The lines in which the runtime says how the turn goes on."""
+    if kind == "TURN":
+        found.turn = rest.strip().partition("]")[0]
+        found.calls, found.message, found.stop = [], "", False
+    elif kind == "NOTICE":
+        _take_notice(found, rest)
+    elif kind == "APPROVAL" and found.calls and "refused" in rest:
+        found.calls[-1].failure = "a person refused it"
+
+
+class _Called(msgspec.Struct):
+    tool_id: str
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def _take_call(found: Situation, lines: list[str]) -> None:
+    try:
+        called = msgspec.json.decode("\n".join(lines).strip(), type=_Called)
+    except msgspec.MsgspecError:  # very long parameters are shown cut
+        called = _Called("", msgspec.Raw(b"{}"))
+    found.calls.append(Call(tool_id=called.tool_id, params=bytes(called.params).decode("utf-8", "replace")))
+
+
+def _take_result(found: Situation, rest: str, lines: list[str]) -> None:
+    named = _TOOL.match(rest)
+    if not named:
+        return
+    paths, quoted = _paths(lines), [line for line in lines if _QUOTED.match(line)]
+    text = unfence("\n".join(quoted))
+    if found.calls:
+        call = found.calls[-1]
+        call.done = True
+        call.paths += paths
+        call.failure = call.failure or _failure(lines)
+        if named[2] == "result":
+            call.status = text
+            call.failure = call.failure or _missing(text)
+        elif named[2] == "artifact":
+            call.text = f"{call.text}\n{text}".strip("\n")
+    for path in paths:
+        if path.startswith("fi:"):
+            attached = ".attachments/" in path
+            found.files.pop(path, None)
+            found.files[path] = File(path=path, text=text if quoted else None, attached=attached)
+
+
+_QUOTED: Final = re.compile(r"[0-9]*\|")
+
+
+def _failure(lines: list[str]) -> str:
+    for line in lines:
+        if line.startswith("error: "):
+            try:
+                return str(msgspec.json.decode(line[7:], type=dict[str, object]).get("message", "")) or "it failed"
+            except msgspec.MsgspecError:
+                return line[7:]
+    return ""
+
+
+class _Status(msgspec.Struct):
+    paths: list[str] = []
+    missing: list[str] = []
+
+
+def _missing(status: str) -> str:
+    """What a read says that found nothing of what it was asked for."""
+    try:
+        found = msgspec.json.decode(status, type=_Status)
+    except msgspec.MsgspecError:
+        return ""
+    names = ", ".join(path.rpartition("/")[2] for path in found.missing)
+    return f"there is no file {names}" if found.missing and not found.paths else ""
+
+
+def _take_notice(found: Situation, rest: str) -> None:
+    code, _, said = rest.partition("] ")[2].partition(": ")
+    if found.calls and code and not code.startswith("protocol_violation.") and not found.calls[-1].failure:
+        found.calls[-1].failure = said
+        found.calls[-1].done = True
+
+
+def _words(lines: list[str]) -> str:
+    kept = [line for line in lines if not _PATH.fullmatch(line) and not line.startswith("suggested followups: ")]
+    return _GUARD.sub(r"\1", "\n".join(kept)).strip()
+
+
+def _paths(lines: list[str]) -> list[str]:
+    return [found[1] for line in lines if (found := _PATH.fullmatch(line))]
+
+
+_ROW: Final = re.compile(r"\[S (\d+)\] (.*?) \| (?:.*? \| )?(\S.*)")
+_STEP: Final = re.compile(r"    (\S) \[\d+\] (.+)")
+
+
+def _read_tail(found: Situation, tail: str) -> None:
+    current = False
+    for line in tail.split("\n"):
+        if row := _ROW.match(line):
+            found.sources.append(Source(int(row[1]), row[2], row[3]))
+        elif line.startswith("  plan_id="):
+            current = line.endswith("(current)")
+        elif current and (step := _STEP.match(line)):
+            found.plan.append((step[2], step[1]))
+        elif line.startswith("[LAST ROUND]"):
+            found.last_round = True

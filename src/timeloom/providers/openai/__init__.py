@@ -1,0 +1,1 @@
+"""OpenAI-compatible chat completions: `model` (the adapter), `request` (the JSON body), `reply` (the chunk stream)."""

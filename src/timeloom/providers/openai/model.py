@@ -1,0 +1,64 @@
+"""Models behind chat completions: OpenAI's, and those of every service that speaks the same form."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from timeloom.core.blocks import Usage
+from timeloom.ports.clock import Clock
+from timeloom.ports.model import ModelEvent, ModelRequest
+from timeloom.providers.openai.reply import OpenAIReply
+from timeloom.providers.openai.request import request_body
+from timeloom.providers.prices import Cost, Prices
+from timeloom.providers.settings import ModelSettings
+from timeloom.providers.streaming_request import Call, Exchange, Service, call_headers
+
+OFFICIAL: Final = "https://api.openai.com/v1"
+WINDOW_TOKENS: Final = 128_000
+
+
+class OpenAIModel:
+    """A model that is asked by chat completions: at OpenAI, vLLM, Ollama, llama.cpp or wherever the base URL leads."""
+
+    def __init__(self, model: str, settings: ModelSettings | None = None, clock: Clock | None = None) -> None:
+        settings = settings or ModelSettings()
+        url = (settings.base_url or OFFICIAL).rstrip("/")
+        self._model = model
+        self._base_url = url
+        self._is_official = url == OFFICIAL
+        self._window_tokens = settings.window_tokens or WINDOW_TOKENS
+        self._prices = Prices(settings.prices)
+        service = Service(
+            name="OpenAI" if self._is_official else "the OpenAI-compatible service",
+            url=f"{url}/chat/completions",
+            headers={"authorization": f"Bearer {settings.key}"} if settings.key else {},
+            secret=settings.key or "",
+            timeouts=settings.timeouts,
+        )
+        self._service_name = service.name
+        self._exchange = Exchange(service, clock)
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self._model}"
+
+    @property
+    def window_tokens(self) -> int:
+        return self._window_tokens
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self._prices.warm()
+        headers = {} if self._is_official else call_headers(request)
+        body = request_body(self._model, request, official=self._is_official)
+        call = Call(body=body, headers=headers, cost=self._cost)
+        return self._exchange.reply(call, OpenAIReply(self._service_name))
+
+    def price_nano_usd(self, usage: Usage) -> int | None:
+        cost = self._cost(usage)
+        return cost.nano_usd if cost.known else None
+
+    async def close(self) -> None:
+        await self._exchange.close()
+
+    def _cost(self, usage: Usage) -> Cost:
+        # Others charge their own prices for the same model, and a machine of one's own charges none.
+        return self._prices.cost(self.name, usage, api_url=None if self._is_official else self._base_url)

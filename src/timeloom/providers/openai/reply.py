@@ -1,0 +1,108 @@
+"""Replies of chat completions: their stream of chunks, folded."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import Usage
+from timeloom.ports.model import Finished, ModelError, ModelEvent, StopReason, TextPiece, ThinkingPiece
+from timeloom.providers.decode import count, decoded
+from timeloom.providers.errors import failure_in_stream, said_of
+from timeloom.providers.sse import SseEvent
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = {"stop": "end", "eos": "end", "length": "max_tokens"}
+
+
+class _Cached(msgspec.Struct, frozen=True):
+    cached_tokens: float | None = None
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    prompt_tokens_details: _Cached | None = None
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct, frozen=True):
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: _Counts | None = None
+    error: object = None
+
+
+_CHUNK: Final = msgspec.json.Decoder(_Chunk)
+
+
+class OpenAIReply:
+    """Folds a stream into the reply's events."""
+
+    def __init__(self, service: str) -> None:
+        self.done = False
+        self._service = service
+        self._model = ""
+        self._finish_reason = ""
+        self._counts: _Counts | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What was reported until now: nothing from services that do not count."""
+        counts = self._counts or _Counts()
+        prompt, cached = count(counts.prompt_tokens), count((counts.prompt_tokens_details or _Cached()).cached_tokens)
+        return Usage(
+            input_tokens=max(0, prompt - cached),
+            cache_read_tokens=min(cached, prompt),
+            output_tokens=count(counts.completion_tokens),
+        )
+
+    def feed(self, event: SseEvent) -> list[ModelEvent]:
+        if self.done:
+            return []
+        if event.data.strip() == b"[DONE]":
+            return self._finish()
+        chunk = decoded(self._service, _CHUNK, event.data)
+        if chunk.error is not None:
+            raise failure_in_stream(self._service, said_of(chunk.error))
+        self._model = chunk.model or self._model
+        self._counts = chunk.usage or self._counts
+        # Only one choice is asked for; the last chunk, with the usage, has none.
+        return self._pieces(chunk.choices[0]) if chunk.choices else []
+
+    def end(self) -> list[ModelEvent]:
+        # Some services leave out `[DONE]`, but none the reason why a reply ended.
+        if self._finish_reason:
+            return self._finish()
+        raise ModelError("cut", f"the stream of {self._service} ended before its last event")
+
+    def _pieces(self, choice: _Choice) -> list[ModelEvent]:
+        self._finish_reason = choice.finish_reason or self._finish_reason
+        delta = choice.delta
+        if delta is None:
+            return []
+        if delta.refusal:
+            raise ModelError("refused", f"the model of {self._service} declined to answer")
+        pieces: list[ModelEvent] = []
+        if thought := delta.reasoning_content or delta.reasoning:
+            pieces.append(ThinkingPiece(thought))
+        if delta.content:
+            pieces.append(TextPiece(delta.content))
+        return pieces
+
+    def _finish(self) -> list[ModelEvent]:
+        if self._finish_reason == "content_filter":
+            raise ModelError("refused", f"{self._service} filtered the reply away")
+        self.done = True
+        reason: StopReason = STOP_REASONS.get(self._finish_reason, "other")
+        return [Finished(reason, self.usage, self._model, usage_reported=self._counts is not None)]

@@ -1,0 +1,207 @@
+"""The exchange with a model's service: one request over HTTP, its answer as server-sent events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import Final, Protocol
+
+import msgspec
+
+from timeloom.core.blocks import Usage
+from timeloom.ports.clock import Clock, SystemClock
+from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest
+from timeloom.providers.errors import Said, failure, presentable, retry_after_s, said_in
+from timeloom.providers.http.answer import Answer, Transport, TransportError
+from timeloom.providers.http.transport import open_transport
+from timeloom.providers.prices import Cost
+from timeloom.providers.settings import Timeouts
+from timeloom.providers.sse import SseDecoder, SseError, SseEvent
+
+MAX_REPLY_BYTES: Final = 256 * 1024 * 1024
+"""Of a whole stream, framing included; a service that sends more has run away."""
+
+MAX_REFUSAL_BYTES: Final = 64 * 1024
+DRAIN_S: Final = 1.0
+"""How long the end of a finished stream is waited for, so that its connection can be used again."""
+
+CALL_NUMBER_HEADER: Final = "x-timeloom-call-number"
+PURPOSE_HEADER: Final = "x-timeloom-purpose"
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service is and how it is asked; never shown, for `headers` carry the key."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str]
+    secret: str = ""
+    timeouts: Timeouts = Timeouts()
+
+    def __repr__(self) -> str:
+        return f"Service({self.name})"
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a service, and how its usage becomes money."""
+
+    body: bytes
+    headers: Mapping[str, str]
+    cost: Callable[[Usage], Cost]
+
+
+class Reply(Protocol):
+    """A fold over the events of one stream."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the last event has been given out."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What the service has reported until now."""
+        ...
+
+    def feed(self, event: SseEvent) -> list[ModelEvent]:
+        """What the event adds to the reply; raises `ModelError`."""
+        ...
+
+    def end(self) -> list[ModelEvent]:
+        """What the end of the stream adds; raises `ModelError` where it came too early."""
+        ...
+
+
+class Exchange:
+    """Requests to one service; connections are kept for the next."""
+
+    def __init__(self, service: Service, clock: Clock | None = None) -> None:
+        self._service = service
+        self._clock = clock or SystemClock()
+        self._transport: Transport | None = None
+
+    async def reply(self, call: Call, reply: Reply) -> AsyncGenerator[ModelEvent]:
+        """The events of a reply, folded from the answer to this call; a `ModelError` carries the usage so far."""
+        stream = _Stream(self._service)
+        try:
+            answer = await self._ask(call)
+            try:
+                await self._accept(answer)
+                # One generator from the socket to the caller: each more between them costs at every piece.
+                while chunk := await answer.read(stream.limit_s):
+                    for event in stream.feed(chunk):
+                        for piece in reply.feed(event):
+                            yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
+                    if reply.done:
+                        await _drain(answer)
+                        return
+                for piece in reply.end():
+                    yield _priced(piece, call.cost) if isinstance(piece, Finished) else piece
+            finally:
+                await answer.close()
+        except TimeoutError as error:
+            late = ModelError("timeout", f"{self._service.name} sent nothing for {stream.limit_s:g} s")
+            self._bill(late, call, reply)
+            raise late from error
+        except ModelError as error:
+            self._bill(error, call, reply)
+            raise
+
+    async def close(self) -> None:
+        """Closes the connections; the next request opens new ones."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    async def _ask(self, call: Call) -> Answer:
+        name, timeouts = self._service.name, self._service.timeouts
+        self._transport = self._transport or open_transport(self._service.url, timeouts.connect_s)
+        headers = {**self._service.headers, **WANTED, **call.headers}
+        try:
+            async with asyncio.timeout(timeouts.first_byte_s):
+                return await self._transport.post(headers, call.body)
+        except TimeoutError as error:
+            raise ModelError("timeout", f"{name} did not answer within {timeouts.first_byte_s:g} s") from error
+        except TransportError as error:
+            reason = presentable(str(error), self._service.secret)
+            raise ModelError("unreachable", f"{name} cannot be reached: {reason}") from error
+
+    async def _accept(self, answer: Answer) -> None:
+        """Raises what a response means that is not a stream of events."""
+        name = self._service.name
+        kind = answer.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
+        packed = answer.headers.get("content-encoding", "identity").lower() != "identity"
+        if answer.status == 200 and kind == "text/event-stream" and not packed:
+            return
+        said = said_in(await self._refusal(answer))
+        said = Said(type=said.type, code=said.code, message=presentable(said.message, self._service.secret))
+        if answer.status == 200:
+            got = f"compressed {kind}" if packed else kind
+            raise ModelError("invalid", f"{name} answered with {presentable(got)}; text/event-stream was expected")
+        if answer.status < 400:
+            said = Said(message="it points elsewhere, or is no such service; check its base URL")
+        wait_s = retry_after_s(answer.headers, self._clock.epoch_us())
+        raise failure(name, answer.status, said, retry_after_s=wait_s)
+
+    async def _refusal(self, answer: Answer) -> bytes:
+        """The beginning of a refusal's body; what cannot be read is left out."""
+        body, limit_s = bytearray(), self._service.timeouts.between_bytes_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while len(body) < MAX_REFUSAL_BYTES and (chunk := await answer.read(limit_s)):
+                    body += chunk[: MAX_REFUSAL_BYTES - len(body)]
+        return bytes(body)
+
+    def _bill(self, error: ModelError, call: Call, reply: Reply) -> None:
+        """Adds the usage so far, since what was cut was paid for all the same, and takes the key out."""
+        cost = call.cost(reply.usage)
+        error.usage, error.priced = _with_cost(reply.usage, cost), cost.known or reply.usage == Usage()
+        if self._service.secret:
+            error.args = (str(error).replace(self._service.secret, "…"),)
+
+
+class _Stream:
+    """The events of an answer as they come, several at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._decoder = SseDecoder()
+        self._bytes = 0
+        self.limit_s = service.timeouts.first_byte_s
+        """How long the next bytes are waited for."""
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """The events that these bytes complete."""
+        self.limit_s = self._service.timeouts.between_bytes_s
+        self._bytes += len(chunk)
+        if self._bytes > MAX_REPLY_BYTES:
+            raise ModelError("invalid", f"{self._service.name} sent more than {MAX_REPLY_BYTES} bytes in one reply")
+        try:
+            return self._decoder.feed(chunk)
+        except SseError as error:
+            raise ModelError("invalid", f"{self._service.name} sent a stream that cannot be read: {error}") from error
+
+
+async def _drain(answer: Answer) -> None:
+    """Reads what comes after the last event, so that the connection can be used again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            while await answer.read(DRAIN_S):
+                pass
+
+
+WANTED: Final = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}
+"""Uncompressed, so that no small answer becomes a large one."""
+
+
+def call_headers(request: ModelRequest) -> dict[str, str]:
+    """What tells a scripted model behind HTTP which call this is."""
+    return {CALL_NUMBER_HEADER: str(request.number), PURPOSE_HEADER: request.purpose}
+
+
+def _priced(event: Finished, cost_of: Callable[[Usage], Cost]) -> Finished:
+    cost = cost_of(event.usage)
+    return msgspec.structs.replace(event, usage=_with_cost(event.usage, cost), priced=cost.known)
+
+
+def _with_cost(usage: Usage, cost: Cost) -> Usage:
+    return msgspec.structs.replace(usage, cost_nano_usd=cost.nano_usd)

@@ -1,0 +1,104 @@
+"""Pruning: old turns and rounds become cards, when that costs the cache nothing or is worth what it costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from timeloom.core.blocks import Cut, Pruned
+from timeloom.core.blocks.caching import CacheRates
+from timeloom.core.policy.pruning import (
+    OldRounds,
+    PruneSettings,
+    RoundSpan,
+    Saving,
+    TurnSpan,
+    guessed_saving,
+    is_cold,
+    prunable_rounds,
+    prunable_turns,
+    reason_to_prune,
+)
+from timeloom.core.render.entries.cards import CardLimits, round_card, turn_card
+from timeloom.core.render.prompt import PromptView
+from timeloom.core.tokens import estimate
+from timeloom.runtime.context.read_range import read_runs
+from timeloom.runtime.session.session import Session
+
+
+@dataclass(slots=True, kw_only=True)
+class Pruner:
+    """Prunes one conversation, which is held with that model."""
+
+    session: Session
+    model: str
+    settings: PruneSettings
+    limits: CardLimits
+    _old: OldRounds = field(default_factory=OldRounds)
+
+    async def prune(self, view: PromptView, rates: CacheRates) -> bool:
+        """Records what is to be forgotten, if it is time to; whether anything is. Called once for each request.
+
+        Turns are looked at before the first request of a turn, and when the cache is cold. Rounds are always, by sums
+        that grow with each request: so it costs the same however long the conversation is.
+        """
+        views = self.session.views
+        cold = is_cold(views.cached, self.model, self.session.now())
+        self._old.follow(views, self.settings, view.tokens_between)
+        begins = (views.progress.round, views.progress.attempts) == (1, 0)
+        turns = prunable_turns(views, self.settings) if begins or cold else ()
+        guesses = self._old.saving(view.tokens), self._of_turns(turns, view)
+        if cold:
+            guesses = (Saving(sum(one.saved for one in guesses), 0, 0),) * 2
+        if not any(reason_to_prune(one, cold, self.settings, rates) for one in guesses):
+            return False
+        # Cards are made from what is read: what was noted must not wait for that.
+        await self.session.flush()
+        # The tail behind the first cut is written again however many cuts there are: all that is old goes at once.
+        return await self._forget(view, rates, cold, sum(one.regret for one in guesses))
+
+    async def _forget(self, view: PromptView, rates: CacheRates, cold: bool, regret: int) -> bool:
+        views = self.session.views
+        turns = prunable_turns(views, self.settings)
+        cuts, saved = await self._cuts(turns, prunable_rounds(views, self.settings), view)
+        first = cuts[0].first_seq if cuts else views.tail + 1
+        exact = Saving(saved, max(0, view.tokens_from(first) - saved), regret)
+        reason = reason_to_prune(exact, cold, self.settings, rates)
+        if not reason:
+            # The cards came out longer than was thought: not asked again before as much was paid once more.
+            self._old.regret = 0
+            return False
+        through = turns[-1].last_seq if turns else 0
+        await self.session.append([Pruned(cuts=cuts, reason=reason, through_seq=through)], views.progress.turn_id)
+        return True
+
+    def _of_turns(self, turns: Sequence[TurnSpan], view: PromptView) -> Saving:
+        if not turns:
+            return Saving(0, 0, 0)
+        tokens = [sum(view.tokens_between(first, last) for first, last in turn.runs) for turn in turns]
+        return guessed_saving(turns, tokens, view.tokens_from(turns[-1].last_seq + 1))
+
+    async def _cuts(
+        self, turns: Sequence[TurnSpan], rounds: Sequence[RoundSpan], view: PromptView
+    ) -> tuple[tuple[Cut, ...], int]:
+        """The cuts in order, and the tokens that they save together."""
+        cuts: list[Cut] = []
+        saved = 0
+        for turn in turns:
+            entries, known = await read_runs(self.session, turn.runs)
+            text = turn_card(turn.turn_id, turn.n, entries, known, self.limits)
+            (first, last), *others = turn.runs
+            cuts += [Cut(first, last, text), *(Cut(*run) for run in others)]
+            saved += sum(view.tokens_between(*run) for run in turn.runs) - estimate(text)
+        for one in rounds:
+            run = (one.first_seq, one.last_seq)
+            entries, known = await read_runs(self.session, [run])
+            text = round_card(one.n, one.turn_n, entries, known, self.limits)
+            gain = view.tokens_between(*run) - estimate(text)
+            # A round that is hardly longer than its rows stays as it is.
+            if gain * 2 > estimate(text):
+                cuts.append(Cut(*run, text))
+                saved += gain
+        return tuple(sorted(cuts, key=_first_seq)), saved
+
+
+def _first_seq(cut: Cut) -> int:
+    return cut.first_seq

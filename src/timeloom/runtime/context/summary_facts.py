@@ -1,0 +1,135 @@
+"""What outlives a summary, gathered from the log itself, so that it is the same however often it was summed up."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from timeloom.core.blocks import ExternalEvent, Followup, Note, Steer, UserPrompt
+from timeloom.core.ids import TurnId
+from timeloom.core.policy.compaction import FIRST_SEQ
+from timeloom.core.render.foreign_text.fence import one_line
+from timeloom.core.render.summary import SAID_CHARS, Survivors, TurnRow
+from timeloom.core.timeline import Entry
+from timeloom.core.view.turns import Turn
+from timeloom.runtime.session.session import Session
+
+ROW_TOKENS: Final = 40
+"""What a row of a summary has at least; no more are gathered than can fit."""
+
+MAX_FILES: Final = 60
+MAX_LOOKED_AT: Final = 400
+"""Most files that a summary lists, and most artifacts that are looked at to find them."""
+
+
+async def survivors(session: Session, cut: int, tokens: int, text_chars: int) -> Survivors:
+    """What must be said in a summary up to that entry, of so many tokens, besides its prose."""
+    views = session.views
+    rows = max(1, tokens // ROW_TOKENS)
+    forgetting = views.forgetting
+    covered = [(turn_id, turn.n) for turn_id, turn in _newest_until(session, cut, rows)][::-1]
+    running = views.progress.turn_id
+    inside = bool(covered) and covered[-1][0] == running
+    return Survivors(
+        first_seq=FIRST_SEQ,
+        last_seq=cut,
+        last_turn=covered[-1][1] if covered else 0,
+        turns=tuple([await _turn_row(session, turn_id, n) for turn_id, n in covered if turn_id != running]),
+        current=await _current(session, running, cut, text_chars) if inside else (),
+        notes=tuple(await _lines(session, _until(forgetting.notes, cut, rows))),
+        said=tuple(await _lines(session, _until(forgetting.said, cut, rows))),
+        files=_files(session),
+        outside=tuple(_until(forgetting.outside, cut, rows)),
+        former=await _path_of(session, forgetting.summary_seq),
+    )
+
+
+def _newest_until(session: Session, cut: int, rows: int) -> Iterator[tuple[TurnId, Turn]]:
+    turns = session.views.turns.turns
+    begun = ((turn_id, turn) for turn_id, turn in reversed(turns.items()) if turn.spans[0][0] <= cut)
+    return islice(begun, rows)
+
+
+async def _turn_row(session: Session, turn: TurnId, n: int) -> TurnRow:
+    recap = f"ws:{turn}.conv.working.summary"
+    found = session.views.paths
+    asked = await _first(session, found.find(f"ar:{turn}.user.prompt")[:1])
+    answered = await _first(session, found.find(f"ar:{turn}.assistant.completion"))
+    summed = await _first(session, found.find(recap))
+    first = session.views.turns.turns[turn].spans[0][0]
+    ts = asked.ts if asked else (await session.entries([first]))[0].ts
+    return TurnRow(
+        n=n,
+        turn_id=turn,
+        ts=ts,
+        asked=await _text(session, asked),
+        answered=await _text(session, answered),
+        recap=await _text(session, summed),
+        recap_path=recap if summed else "",
+    )
+
+
+async def _current(session: Session, turn: TurnId, cut: int, chars: int) -> tuple[str, ...]:
+    """What the user said in the turn that is running, up to the cut."""
+    first = session.views.turns.turns[turn].spans[0][0]
+    prompts = [seq for seq in session.views.paths.find(f"ar:{turn}.user.prompt") if seq <= cut]
+    said = [seq for seq in session.views.forgetting.said if first <= seq <= cut]
+    lines: list[str] = []
+    for entry in await session.entries(sorted([*prompts, *said])):
+        text = await _text(session, entry)
+        lines.append(f"- {_kind(entry)} {one_line(entry.path)}: {one_line(text, chars)}")
+    return tuple(lines)
+
+
+async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:
+    lines: list[str] = []
+    for entry in await session.entries(seqs):
+        text = await _text(session, entry)
+        if isinstance(entry.block, Note):
+            lines.append("- " + text.strip().replace("\n", "\n  "))
+        else:
+            lines.append(f"- {_kind(entry)} {entry.ts[:16]} {one_line(entry.path)}: {one_line(text, SAID_CHARS)}")
+    return lines
+
+
+def _files(session: Session) -> tuple[str, ...]:
+    """The files of the conversation, the newest at the end, each with what its newest version is."""
+    newest = islice(reversed(session.views.artifacts.artifacts.items()), MAX_LOOKED_AT)
+    files = ((path, artifact.digest) for path, artifact in newest if path.startswith("fi:"))
+    lines = [
+        f"- {one_line(path, 1_200)}{f' ({one_line(digest.mime)}, {digest.size_bytes} bytes)' if digest else ''}"
+        for path, digest in islice(files, MAX_FILES)
+    ]
+    return tuple(lines[::-1])
+
+
+def _until(seqs: Sequence[int], cut: int, most: int) -> list[int]:
+    """The last of these places up to the cut, in order."""
+    found = list(islice((seq for seq in reversed(seqs) if seq <= cut), most))
+    return found[::-1]
+
+
+async def _path_of(session: Session, seq: int) -> str:
+    return (await session.entries([seq]))[0].path if seq else ""
+
+
+async def _first(session: Session, seqs: Sequence[int]) -> Entry | None:
+    found = await session.entries(seqs)
+    return found[0] if found else None
+
+
+async def _text(session: Session, entry: Entry | None) -> str:
+    return await session.text(getattr(entry.block, "text", "")) if entry else ""
+
+
+def _kind(entry: Entry) -> str:
+    match entry.block:
+        case UserPrompt():
+            return "prompt"
+        case Followup():
+            return "followup"
+        case Steer():
+            return "steer"
+        case ExternalEvent(kind=kind):
+            return kind
+        case block:
+            return block.type_name

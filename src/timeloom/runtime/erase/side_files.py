@@ -1,0 +1,63 @@
+"""Elsewhere: what is kept of a conversation in the data folder beside its store and its workspace, and how it goes."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from timeloom.core.blocks import Followup, Steer, UserPrompt
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.ports.store import Store
+from timeloom.runtime.erase.same_text import texts_of
+
+HISTORY: Final = "chat_history"
+"""What was typed in chats, in the data folder."""
+
+EXPORTS: Final = "export"
+"""Where `timeloom demo` leaves what it exports, in the data folder."""
+
+PAGE: Final = 500
+
+
+def forget_elsewhere(data_dir: Path, conversation: ConversationId, typed: Iterable[str]) -> None:
+    """Removes what was exported of the conversation, and these texts from the lines that a terminal offers again."""
+    _forget_typed(data_dir / HISTORY, typed)
+    shutil.rmtree(data_dir / EXPORTS / conversation, ignore_errors=True)
+
+
+async def typed_in(store: Store, conversation: ConversationId) -> tuple[str, ...]:
+    """All that users wrote in the conversation."""
+    tenant, seq = (await store.info(conversation)).tenant, 0
+    typed: list[Entry] = []
+    while page := await store.load(conversation, after=seq, limit=PAGE):
+        typed += [entry for entry in page if isinstance(entry.block, UserPrompt | Followup | Steer)]
+        seq = page[-1].seq
+    return await texts_of(store, tenant, typed)
+
+
+def _forget_typed(history: Path, typed: Iterable[str]) -> None:
+    gone = {" ".join(text.split()) for text in typed}
+    if not history.exists() or not gone:
+        return
+    lines = history.read_text(encoding="utf-8", errors="replace").split("\n")
+    kept = [line for chunk in _chunks(lines) if _said(chunk) not in gone for line in chunk]
+    fresh = history.with_name(f"{HISTORY}.part")
+    fresh.touch(mode=0o600)
+    fresh.write_text("\n".join(kept), encoding="utf-8")
+    fresh.replace(history)
+
+
+def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """What was typed at once: a line with the time, then its lines, each behind a plus."""
+    chunk: list[str] = []
+    for line in lines:
+        if line.startswith("#") and chunk:
+            yield chunk
+            chunk = []
+        chunk.append(line)
+    yield chunk
+
+
+def _said(chunk: Iterable[str]) -> str:
+    return " ".join(" ".join(line[1:] for line in chunk if line.startswith("+")).split())

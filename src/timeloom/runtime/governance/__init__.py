@@ -1,0 +1,1 @@
+"""Checks policies and budgets before a step and records its cost: `governor`, `costs`."""

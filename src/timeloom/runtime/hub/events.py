@@ -1,0 +1,215 @@
+"""Events of a conversation as its readers hear them, and those that follow from a stored block."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import (
+    ApprovalRequested,
+    Attachment,
+    ContentBlock,
+    ModelCalled,
+    ResultDigest,
+    ResultStatus,
+    RoundStarted,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+)
+from timeloom.core.blocks.turn import EndReason
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.timeline import Entry
+from timeloom.core.view.progress import ProgressView
+from timeloom.core.view.views import Views
+from timeloom.ports.store import Store
+from timeloom.runtime.context.fit_window import Compaction
+from timeloom.runtime.read.export import with_payloads
+from timeloom.wire.block_json import encode_block
+
+State = Literal["idle", "running", "waiting", "interrupted"]
+"""What a conversation does: nothing, a turn, a turn that waits for a person to decide, or one that nobody runs now."""
+
+
+class ChatStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn began."""
+
+    name: ClassVar[str] = "chat.start"
+    turn_id: TurnId
+    seq: int
+    n: int
+
+
+class ChatStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step of the turn began, or a tool's call is over."""
+
+    name: ClassVar[str] = "chat.step"
+    step: Literal["round", "model", "tool", "result"]
+    turn_id: TurnId
+    seq: int
+    round: int = 0
+    seen: int = 0
+    """Of `model`: everything up to this seq is in the prompt, so whoever sent something knows that it was seen."""
+    tool_id: str = ""
+    tool_call_id: str = ""
+
+
+class ChatDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Text on its way: provisional, told from its beginning to each reader, and whole in the block that is stored in
+    its end."""
+
+    name: ClassVar[str] = "chat.delta"
+    turn_id: TurnId
+    channel: str
+    index: int
+    text: str
+    cut: bool = False
+    """Whether more stood before it than is told to a reader who came late."""
+
+
+class ChatBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored block."""
+
+    name: ClassVar[str] = "chat.block"
+    seq: int
+    block: msgspec.Raw
+
+
+class ChatCompaction(msgspec.Struct, frozen=True, kw_only=True):
+    """Older parts of the conversation are summed up, or were."""
+
+    name: ClassVar[str] = "chat.compaction"
+    status: Literal["started", "completed", "skipped"]
+    before_tokens: int
+    after_tokens: int = 0
+
+
+class ChatApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """A person has to decide before the turn goes on."""
+
+    name: ClassVar[str] = "chat.approval"
+    turn_id: TurnId
+    seq: int
+    tool_call_id: CallId
+    tool_id: str
+    text: str
+    policy: str = ""
+
+
+class ChatComplete(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn ended."""
+
+    name: ClassVar[str] = "chat.complete"
+    turn_id: TurnId
+    seq: int
+    reason: EndReason
+
+
+class ChatError(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn does not go on, or this stream does not; the code is one of the registry."""
+
+    name: ClassVar[str] = "chat.error"
+    code: str
+    message: str
+
+
+class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the conversation does now."""
+
+    name: ClassVar[str] = "conv.status"
+    conversation_id: ConversationId
+    state: State
+    tail: int
+    turn_id: str = ""
+    round: int = 0
+    unseen: tuple[int, ...] = ()
+    """What was sent to the turn and is in no prompt yet."""
+    approvals: tuple[CallId, ...] = ()
+    """The calls that wait for a person."""
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """Nothing happened for a while."""
+
+    name: ClassVar[str] = ""
+
+
+Event = (
+    ChatStart
+    | ChatStep
+    | ChatDelta
+    | ChatBlock
+    | ChatCompaction
+    | ChatApproval
+    | ChatComplete
+    | ChatError
+    | ConvStatus
+    | Heartbeat
+)
+
+
+def status_of(conversation: ConversationId, views: Views) -> ConvStatus:
+    """The status that the views say."""
+    progress = views.progress
+    asked = waits_for(progress)
+    running: State = "waiting" if asked else "running"
+    return ConvStatus(
+        conversation_id=conversation,
+        state=running if progress.running else "idle",
+        tail=views.tail,
+        turn_id=progress.turn_id,
+        round=progress.round,
+        unseen=tuple(progress.unseen) if progress.running else (),
+        approvals=asked,
+    )
+
+
+def waits_for(progress: ProgressView) -> tuple[CallId, ...]:
+    """The calls of the open turn that a person has to decide on."""
+    if not progress.running:
+        return ()
+    return tuple(one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_asked)
+
+
+def compaction_of(compaction: Compaction) -> ChatCompaction:
+    """The event of a compaction."""
+    return ChatCompaction(
+        status=compaction.status, before_tokens=compaction.before_tokens, after_tokens=compaction.after_tokens
+    )
+
+
+async def whole_block(store: Store, tenant: str, entry: Entry) -> bytes:
+    """The block as JSON with its texts in place.
+
+    Bytes stay references, and so does what a model was sent: a request is looked at by its own route.
+    """
+    block = entry.block
+    if isinstance(block, ModelCalled | Attachment) or (isinstance(block, ContentBlock) and block.text is None):
+        return encode_block(entry)
+    whole = await with_payloads(store, tenant, block)
+    return encode_block(entry if whole is block else replace(entry, block=whole))
+
+
+def following(entry: Entry) -> Iterator[Event]:
+    """What else is told after the block of that entry."""
+    turn, seq = entry.turn_id, entry.seq
+    match entry.block:
+        case TurnStarted(n=n):
+            yield ChatStart(turn_id=turn, seq=seq, n=n)
+        case RoundStarted(round=number):
+            yield ChatStep(step="round", turn_id=turn, seq=seq, round=number)
+        case ModelCalled(purpose="decision", round=number):
+            # A call is only stored where nothing came between its prompt and itself.
+            yield ChatStep(step="model", turn_id=turn, seq=seq, round=number, seen=seq - 1)
+        case ToolCall(tool_id=tool_id, tool_call_id=call_id):
+            yield ChatStep(step="tool", turn_id=turn, seq=seq, tool_id=tool_id, tool_call_id=call_id)
+        case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
+            yield ChatStep(step="result", turn_id=turn, seq=seq, tool_call_id=call_id)
+        case ApprovalRequested(tool_call_id=call_id, tool_id=tool_id, text=text, policy=policy):
+            said = text if isinstance(text, str) else ""
+            yield ChatApproval(turn_id=turn, seq=seq, tool_call_id=call_id, tool_id=tool_id, text=said, policy=policy)
+        case TurnEnded(reason=reason):
+            yield ChatComplete(turn_id=turn, seq=seq, reason=reason)
+        case _:
+            pass

@@ -1,0 +1,19 @@
+"""The instruction texts: files of the package, by name and version."""
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+TEXTS_VERSION: Final = "v1"
+"""The version that new turns use. A text that says something else gets a new version; old ones stay readable."""
+
+
+@cache
+def load_texts(version: str = TEXTS_VERSION) -> dict[str, str]:
+    """Every text of that version by its name."""
+    suffix = f".{version}.md"
+    files = resources.files("timeloom.runtime.prompt.instructions").iterdir()
+    found = {file.name.removesuffix(suffix): file.read_text("utf-8") for file in files if file.name.endswith(suffix)}
+    if not found:
+        raise LookupError(f"there are no instruction texts of version {version[:20]!r}")
+    return dict(sorted(found.items()))

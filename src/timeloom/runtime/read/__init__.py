@@ -1,0 +1,4 @@
+"""Read models for people.
+
+Reading order: `export`, `export_chronological`, `search`, `turn_overview`, `files` (downloads), `otel_spans`.
+"""

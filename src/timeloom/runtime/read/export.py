@@ -1,0 +1,72 @@
+"""Exporting a conversation as JSON, read and written piece by piece."""
+
+from collections.abc import AsyncIterator
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks.extract_payloads import put_back, references
+from timeloom.core.ids import ConversationId
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import Entry
+from timeloom.ports.store import Store
+from timeloom.runtime.session.load_views import load_views
+from timeloom.wire import timeline_json
+
+PAGE: Final = 200
+"""Entries held at once, payloads and all."""
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+async def export_timeline(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
+    """The pieces of one `conv.timeline.v1` object, payloads in place."""
+    tenant = (await store.info(conversation)).tenant
+    views = await load_views(store, conversation)
+    yield timeline_json.timeline_head(conversation, views)
+    between = b""
+    async for entry in entries_until(store, conversation, views.tail):
+        whole = replace(entry, block=await with_payloads(store, tenant, entry.block))
+        yield between + timeline_json.timeline_block(whole, views)
+        between = b","
+    yield timeline_json.timeline_foot(views)
+
+
+async def export_sources(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
+    """The pieces of one `conv:sources_pool` object with the full rows."""
+    tenant = (await store.info(conversation)).tenant
+    views = await load_views(store, conversation)
+    yield timeline_json.sources_head(conversation)
+    between = b""
+    for row in views.sources.pool.ordered():
+        yield between + timeline_json.sources_row(await with_payloads(store, tenant, row))
+        between = b","
+    yield timeline_json.sources_foot()
+
+
+async def sources_page(
+    store: Store, conversation: ConversationId, after: int, limit: int
+) -> tuple[list[bytes], int | None]:
+    """The full rows after that id, at most so many, and after which id the next ones follow."""
+    tenant = (await store.info(conversation)).tenant
+    rows = [row for row in (await load_views(store, conversation)).sources.pool.ordered() if row.sid > after]
+    page = [timeline_json.sources_row(await with_payloads(store, tenant, row)) for row in rows[:limit]]
+    return page, rows[limit - 1].sid if len(rows) > limit else None
+
+
+async def with_payloads(store: Store, tenant: str, value: _S) -> _S:
+    """The block or row with what it refers to in place."""
+    payloads: dict[BlobRef, bytes] = {}
+    for ref in references(value):
+        payloads[ref] = await store.read_blob(tenant, ref)
+    return put_back(value, payloads.__getitem__)
+
+
+async def entries_until(store: Store, conversation: ConversationId, tail: int) -> AsyncIterator[Entry]:
+    """The entries of the conversation up to that one, read page by page."""
+    seq = 0
+    while seq < tail and (page := await store.load(conversation, after=seq, limit=min(PAGE, tail - seq))):
+        for entry in page:
+            yield entry
+        seq = page[-1].seq

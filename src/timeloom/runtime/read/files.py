@@ -1,0 +1,271 @@
+"""Hosting: the files of a conversation for those who may have them, by path or by resource name, piece by piece."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from timeloom.core.blocks import Attachment, Digest, ResultContent
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.core.paths import FileForm, FilePath, PathError, ResourceName, parse, physical
+from timeloom.core.payload import BlobRef, Data, Text, ref_of, size_of
+from timeloom.core.timeline import Entry
+from timeloom.core.view.artifacts import Artifact, Version
+from timeloom.core.view.views import Views
+from timeloom.platform.open_beneath import BeneathError
+from timeloom.ports.reader import ConversationInfo
+from timeloom.ports.store import Store
+from timeloom.ports.tool import Caller
+from timeloom.runtime.session.load_views import load_views
+from timeloom.runtime.session.session import to_its_end
+from timeloom.tools.artifacts import made_versions, version_parts
+from timeloom.tools.mime import mime_of
+from timeloom.tools.workspace import Workspace
+
+PIECE_BYTES: Final = 256 * 1024
+"""How much of a file is in memory at once. Smaller pays more trips to the disk, larger more memory for each reader."""
+
+
+class FileCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that can be had: where it is on the timeline, its resource name, and the address it is served at."""
+
+    path: str
+    rn: str
+    url: str
+    name: str
+    mime: str
+    size_bytes: int
+
+
+class HostedFile:
+    """A file that is open for reading; close it at the end."""
+
+    def __init__(self, card: FileCard, sha256: str, source: "_Source") -> None:
+        self.card = card
+        self.sha256 = sha256
+        self._source = source
+
+    async def pieces(self, start: int, stop: int) -> AsyncGenerator[bytes]:
+        """The bytes from the first place up to the second, which is not taken in."""
+        while start < stop:
+            piece = await self._source.read(start, min(PIECE_BYTES, stop - start))
+            if not piece:
+                raise CodedError("workspace_failed", f"{self.card.path} became shorter while it was read")
+            yield piece
+            start += len(piece)
+
+    async def close(self) -> None:
+        """Lets go of the file."""
+        await self._source.close()
+
+
+def file_path(text: str) -> FileForm:
+    """The logical path of a file; raises `PathError`."""
+    path = parse(text)
+    if not isinstance(path, FileForm):
+        raise PathError("path_not_a_file", f"only fi: paths name files, got {text[:40]!r}")
+    return path
+
+
+def resource_name(path: FileForm, owner: Caller, conversation: ConversationId) -> ResourceName:
+    """The resource name of a file of that conversation."""
+    return ResourceName(
+        tenant=owner.tenant, project=owner.project, user=owner.user, conversation=conversation, path=path
+    )
+
+
+def get_artifact_url(path: str, owner: Caller, conversation: ConversationId, base_url: str = "") -> str:
+    """The address at which a server serves that file, to whoever may see the conversation; raises `PathError`.
+
+    Without the server's own address it is the part behind it. The address says nothing of whether the file is there.
+    """
+    names = "/".join(quote(name, safe="") for name in (owner.tenant, owner.project, conversation))
+    return f"{base_url.rstrip('/')}/conversations/{names}/file?path={quote(str(file_path(path)), safe='/:')}"
+
+
+def file_card(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int) -> FileCard:
+    """What is told of a file."""
+    owner = Caller(tenant=info.tenant, project=info.project, user=info.user)
+    return FileCard(
+        path=str(path),
+        rn=str(resource_name(path, owner, info.id)),
+        url=get_artifact_url(str(path), owner, info.id),
+        name=physical(path).names[-1],
+        mime=mime or mime_of(str(path)),
+        size_bytes=size_bytes,
+    )
+
+
+async def listed_files(
+    store: Store, info: ConversationInfo, views: Views, after: int, limit: int
+) -> tuple[list[FileCard], int | None]:
+    """The files that can be had, in the order they were made; with the place after which the next page begins."""
+    every, found = list(views.artifacts.artifacts.items()), list[FileCard]()
+    for place, (text, artifact) in enumerate(every[after:], after):
+        if len(found) == limit:
+            return found, place
+        if card := await listed_file(store, info, views, text, artifact):
+            found.append(card)
+    return found, None
+
+
+async def listed_file(
+    store: Store, info: ConversationInfo, views: Views, text: str, artifact: Artifact
+) -> FileCard | None:
+    """The file that the artifact at that path is, if it can be had."""
+    digest = artifact.digest
+    if not digest or digest.error or not text.startswith("fi:"):
+        return None
+    path = file_path(text)
+    if not made_versions(path, views.artifacts) or not is_served(path, digest):
+        return None
+    # What was erased has lost its size, so most files need no look at their entries.
+    if digest.size_bytes is None and await _StoredTimeline(store, info, views).is_erased(artifact.latest):
+        return None
+    return file_card(path, info, digest.mime, digest.size_bytes or 0)
+
+
+def is_served(path: FileForm, digest: Digest | None) -> bool:
+    """Whether others may have the file: what was sent to the agent, and what it made for them to have."""
+    said = digest.visibility if digest else None
+    return said == "external" if isinstance(path, FilePath) else said != "internal"
+
+
+async def open_file(store: Store, info: ConversationInfo, path: FileForm, workspaces: Path) -> HostedFile:
+    """The newest version of a file that others may have; raises `CodedError` where there is none."""
+    timeline = _StoredTimeline(store, info, await load_views(store, info.id))
+    for version in made_versions(path, timeline.views.artifacts):
+        digest, content = await version_parts(version, timeline)
+        if digest and digest.error:
+            # It changed nothing, so the version before it counts.
+            continue
+        if is_served(path, digest) and not await timeline.is_erased(version):
+            return await _opened(timeline, path, digest, content, workspaces)
+        break
+    raise _not_found(path)
+
+
+async def _opened(
+    timeline: "_StoredTimeline",
+    path: FileForm,
+    digest: Digest | None,
+    content: ResultContent | Attachment | None,
+    workspaces: Path,
+) -> HostedFile:
+    mime = (digest.mime if digest else "") or (content.mime if content else "")
+    payload = _payload(content)
+    if payload is not None and (digest is None or (digest.size_bytes or 0) <= size_of(payload)):
+        data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
+        ref = data if isinstance(data, BlobRef) else ref_of(data)
+        source = _Kept(timeline.store, timeline.info.tenant, data) if isinstance(data, BlobRef) else _Held(data)
+        # What is lost is better known before anything is sent.
+        await source.read(0, 1)
+        return HostedFile(file_card(path, timeline.info, mime, ref.size_bytes), ref.sha256, source)
+    # The timeline has no bytes of it, or not all: the workspace of the conversation has.
+    opening = asyncio.to_thread(_open_local, workspaces / timeline.info.id, path)
+    (descriptor, size_bytes, sha256), cancelled = await to_its_end(opening)
+    if cancelled:
+        os.close(descriptor)
+        raise asyncio.CancelledError
+    return HostedFile(file_card(path, timeline.info, mime, size_bytes), sha256, _Local(descriptor))
+
+
+class _StoredTimeline:
+    """A conversation that is read and not held."""
+
+    def __init__(self, store: Store, info: ConversationInfo, views: Views) -> None:
+        self.store = store
+        self.info = info
+        self._views = views
+
+    @property
+    def views(self) -> Views:
+        return self._views
+
+    async def entries(self, seqs: Sequence[int]) -> list[Entry]:
+        return [entry for seq in seqs for entry in await self.store.load(self.info.id, after=seq - 1, limit=1)]
+
+    async def payload(self, ref: BlobRef) -> bytes:
+        return await self.store.read_blob(self.info.tenant, ref)
+
+    async def is_erased(self, version: Version) -> bool:
+        """Whether what was there is gone for good."""
+        seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
+        return any(entry.block.erased for entry in await self.entries(seqs))
+
+
+class _Kept:
+    """Bytes in the blob store."""
+
+    def __init__(self, store: Store, tenant: str, ref: BlobRef) -> None:
+        self._store, self._tenant, self._ref = store, tenant, ref
+
+    async def read(self, start: int, most_bytes: int) -> bytes:
+        return await self._store.read_part(self._tenant, self._ref, start, most_bytes)
+
+    async def close(self) -> None:
+        pass
+
+
+class _Held:
+    """Bytes that are here: a short text stands in its entry."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def read(self, start: int, most_bytes: int) -> bytes:
+        return self._data[start : start + most_bytes]
+
+    async def close(self) -> None:
+        pass
+
+
+class _Local:
+    """A file of the workspace; who replaces it meanwhile does not change what is read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    async def read(self, start: int, most_bytes: int) -> bytes:
+        return await asyncio.to_thread(os.pread, self._descriptor, most_bytes, start)
+
+    async def close(self) -> None:
+        os.close(self._descriptor)
+
+
+_Source = _Kept | _Held | _Local
+
+
+def _payload(content: ResultContent | Attachment | None) -> Text | Data | None:
+    if content is None:
+        return None
+    return content.data if content.text is None else content.text
+
+
+def _open_local(out_dir: Path, path: FileForm) -> tuple[int, int, str]:
+    """A descriptor of the file in the workspace, its size, and the hash of what it holds."""
+    try:
+        descriptor = Workspace(out_dir).open(physical(path))
+    except BeneathError as error:
+        raise _not_found(path) from error
+    if descriptor is None:
+        raise _not_found(path)
+    digest, size_bytes = hashlib.sha256(), 0
+    try:
+        while piece := os.pread(descriptor, PIECE_BYTES, size_bytes):
+            digest.update(piece)
+            size_bytes += len(piece)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, size_bytes, digest.hexdigest()
+
+
+def _not_found(path: FileForm) -> CodedError:
+    return CodedError("path_not_found", f"there is no file {path} here")

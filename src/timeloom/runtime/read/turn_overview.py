@@ -1,0 +1,146 @@
+"""Turn cards: each turn as people see it, with what was said, the files that came of it, and what was thought of it."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from timeloom.core.blocks import Completion, ExternalEvent, Feedback, Followup, Steer, UserPrompt
+from timeloom.core.blocks.turn import EndReason
+from timeloom.core.blocks.user import Origin, Reaction
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.timeline import Entry
+from timeloom.core.view.turns import Turn
+from timeloom.core.view.views import Views
+from timeloom.ports.reader import ConversationInfo
+from timeloom.ports.store import Store
+from timeloom.runtime.read.export import with_payloads
+from timeloom.runtime.read.files import FileCard, listed_file
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody said, in full."""
+
+    seq: int
+    type: str
+    path: str
+    author: str
+    ts: str
+    mime: str
+    text: str
+
+
+class GivenFeedback(msgspec.Struct, frozen=True, kw_only=True):
+    """Feedback on a turn that stands."""
+
+    seq: int
+    ts: str
+    origin: Origin
+    reaction: Reaction | None
+    text: str
+    confidence: float | None
+    author: str
+    given_ts: str
+
+
+class TurnCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn: its number, when it began, how it ended, and what a person sees of it."""
+
+    turn_id: TurnId
+    n: int
+    started_ts: str
+    ended: EndReason | None
+    messages: tuple[Message, ...]
+    files: tuple[FileCard, ...]
+    feedbacks: tuple[GivenFeedback, ...]
+
+
+def need_turn(views: Views, turn: str) -> TurnId:
+    """The id of a turn that is there, by its id or its number."""
+    for name, known in views.turns.turns.items():
+        if turn in (name, str(known.n)):
+            return name
+    raise CodedError("entry_unknown", f"{turn[:60]!r} is no turn of it; it has {len(views.turns.turns)}")
+
+
+def turns_after(views: Views, after: int, wanted: Iterable[TurnId], limit: int) -> tuple[list[TurnId], int | None]:
+    """The first of these turns after that number, in order; with the number after which the next page begins."""
+    chosen = set(wanted)
+    names = [name for name, turn in views.turns.turns.items() if turn.n > after and name in chosen]
+    page = names[:limit]
+    return page, views.turns.turns[page[-1]].n if len(names) > limit else None
+
+
+async def turn_cards(
+    store: Store, info: ConversationInfo, views: Views, turns: Sequence[TurnId]
+) -> tuple[TurnCard, ...]:
+    """The cards of these turns."""
+    files: dict[str, list[FileCard]] = {turn: [] for turn in turns}
+    for text, artifact in views.artifacts.artifacts.items():
+        if not text.startswith("fi:") or _turn_in(text) not in files:
+            continue
+        if card := await listed_file(store, info, views, text, artifact):
+            files[_turn_in(text)].append(card)
+    return tuple([await _card(store, info, views, turn, files[turn]) for turn in turns])
+
+
+async def _card(
+    store: Store, info: ConversationInfo, views: Views, turn: TurnId, files: Iterable[FileCard]
+) -> TurnCard:
+    known = views.turns.turns[turn]
+    entries = await _entries(store, info, known)
+    standing = {one.seq for one in views.feedback.turns.get(turn, ()) if not one.is_empty}
+    said = [entry for entry in entries if _is_said(entry)]
+    return TurnCard(
+        turn_id=turn,
+        n=known.n,
+        started_ts=entries[0].ts,
+        ended=known.ended,
+        messages=tuple([await _message(store, info.tenant, entry) for entry in said]),
+        files=tuple(files),
+        feedbacks=tuple(_feedback(entry.block, entry) for entry in entries if entry.seq in standing),
+    )
+
+
+async def _entries(store: Store, info: ConversationInfo, turn: Turn) -> list[Entry]:
+    found: list[Entry] = []
+    for first, last in turn.spans:
+        found += await store.load(info.id, after=first - 1, limit=last - first + 1)
+    return found
+
+
+def _is_said(entry: Entry) -> bool:
+    return isinstance(entry.block, UserPrompt | Followup | Steer | ExternalEvent | Completion)
+
+
+async def _message(store: Store, tenant: str, entry: Entry) -> Message:
+    block = await with_payloads(store, tenant, entry.block)
+    assert isinstance(block, UserPrompt | Followup | Steer | ExternalEvent | Completion)
+    assert isinstance(block.text, str)
+    return Message(
+        seq=entry.seq,
+        type=block.type_name,
+        path=entry.path,
+        author=block.author,
+        ts=entry.ts,
+        mime=block.mime_type(),
+        text=block.text,
+    )
+
+
+def _turn_in(path: str) -> str:
+    return path.removeprefix("fi:").partition(".")[0]
+
+
+def _feedback(block: object, entry: Entry) -> GivenFeedback:
+    assert isinstance(block, Feedback)
+    return GivenFeedback(
+        seq=entry.seq,
+        ts=entry.ts,
+        origin=block.origin,
+        reaction=block.reaction,
+        text=block.text,
+        confidence=block.confidence,
+        author=block.author,
+        given_ts=block.given_ts,
+    )

@@ -1,0 +1,343 @@
+"""The walk of a replay: a conversation followed entry by entry, each request made again and held against its hash."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Hidden, ModelAnswered, ModelCalled, Pruned, RangeSummary, Unknown, Usage
+from timeloom.core.blocks.round import CallPurpose
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.payload import BlobRef, Text
+from timeloom.core.policy.cache.misses import Change
+from timeloom.core.policy.cache.points import cache_points
+from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.foreign_text.fence import one_line
+from timeloom.core.render.prompt import RENDERING, PromptView, needed_seqs
+from timeloom.core.render.segments import RenderedSegment, as_text
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.reader import ConversationUnknownError
+from timeloom.ports.store import Finding, Store
+from timeloom.runtime.prompt.builder import request_sha256
+from timeloom.runtime.replay.bad_entries import Lookout
+from timeloom.runtime.replay.cache_ledger import CacheLedger, CacheRow
+from timeloom.runtime.session.load_views import SLICE
+
+PAGE: Final = 500
+"""Entries held at once; smaller pays more trips, larger more memory."""
+
+Verdict = Literal["same", "differs", "unchecked"]
+"""Whether a request made again has the recorded hash; `unchecked` where something it needs is missing or unknown."""
+
+_OWN: Final = "its own system text, tail or hash was changed"
+
+
+class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
+    """A model call of the log, what is known of its end, and whether its request can be made again byte for byte."""
+
+    conversation: ConversationId
+    seq: int
+    path: str
+    turn_id: TurnId
+    round: int
+    attempt: int
+    purpose: CallPurpose
+    model: str
+    stored_sha256: str
+    rebuilt_sha256: str
+    verdict: Verdict
+    ended: str = ""
+    """The error or else the stop reason; empty where the log does not say how the call ended."""
+    usage: Usage = Usage()
+    erased: bool = False
+    """Whether something that it showed was erased; then it is unchecked, and that is as it should be."""
+    cache: CacheRow | None = None
+    """What was expected of the provider's cache; None where there is no cacheable part, or not all of it is there."""
+
+
+class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prompt"):
+    """The request of one call as it was sent, and the entries that its segments were made from."""
+
+    call: ReplayedCall
+    system: str
+    segments: tuple[RenderedSegment, ...]
+    tail: str
+    seqs: tuple[int, ...]
+
+    def as_text(self) -> str:
+        """The whole request for a reader: system text, segments and tail, with a line at each cache point."""
+        decision = self.call.purpose == "decision"
+        system = RenderedSegment(self.system.rstrip("\n") + "\n\n", cache_point=decision)
+        return as_text((system, *self.segments, RenderedSegment(self.tail)))
+
+
+class Walk:
+    """The views and the prompt of a conversation, followed entry by entry, from the start or from where views stand."""
+
+    def __init__(self, store: Store, conversation: ConversationId, views: Views | None = None) -> None:
+        self.views = views or Views()
+        self._store = store
+        self._conversation = conversation
+        self._tenant = ""
+        self._prompt = PromptView()
+        self._missing = Lookout(self.views)
+        self._foreign = Lookout(self.views)
+        self._doubts = _Doubts()
+        self._ledger = CacheLedger(self.views)
+        self._told = 0
+        self._other: Finding | None = None
+        self._asked: dict[CallPurpose, ReplayedCall] = {}
+
+    async def begin(self) -> None:
+        """Learns whose payloads to read, and renders what is in sight already."""
+        self._tenant = (await self._store.info(self._conversation)).tenant
+        entries, payloads = dict[int, Entry](), dict[BlobRef, bytes]()
+        async for entry in self._those(needed_seqs(self.views)):
+            entries[entry.seq] = entry
+            found, wrong = await self._payloads(entry)
+            payloads.update(found)
+            self._look_out(entry, wrong)
+        for n, (seq, stand) in enumerate(self.views.visible.shown.items()):
+            self._prompt.show(seq, entries[stand.by if stand else seq], self.views, payloads)
+            if n % SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def replayed(self, entry: Entry) -> list[ReplayedCall | Finding]:
+        """Takes in the next entry; gives the calls that are known to the end now, and what is wrong."""
+        found: list[ReplayedCall | Finding] = []
+        match entry.block:
+            case ModelCalled() as block:
+                found += await self._called(entry, block)
+            case ModelAnswered() as block:
+                found += self._answered(entry, block)
+            case Hidden() | Pruned() | RangeSummary() as block:
+                self._doubts.forgotten()
+                self._ledger.forgot(block)
+            case Unknown(foreign_type=ModelCalled.type_name) as block:
+                found += self._told_once(self._unknown(entry, block))
+            case _:
+                pass
+        return found + await self.follow(entry)
+
+    async def follow(self, entry: Entry) -> list[Finding]:
+        """Takes in the next entry; gives what is wrong with it."""
+        payloads, wrong = await self._payloads(entry)
+        self.views.add(entry)
+        self._prompt.add(entry, self.views, payloads)
+        self._look_out(entry, wrong)
+        return wrong
+
+    async def rebuilt(self, entry: Entry, block: ModelCalled) -> RebuiltPrompt:
+        """The request of this call, which was not taken in yet; raises where a payload of it is missing."""
+        decision = block.purpose == "decision"
+        missing = self._missing.first() if decision else None
+        if missing:
+            raise CodedError(missing.code, missing.message)
+        system, tail = await self._text(block.system), await self._text(block.tail)
+        return RebuiltPrompt(
+            call=self._compared(entry, block, "" if block.erased else self._hashed(block, system, tail)),
+            system=system,
+            segments=self._prompt.segments(self._points(block)) if decision else (),
+            tail=tail,
+            seqs=tuple(needed_seqs(self.views)) if decision else (),
+        )
+
+    def end(self) -> Iterator[ReplayedCall | Finding]:
+        """What is left to say: calls whose end the log does not tell, and differences that no later call explains."""
+        yield from sorted(map(_without_end, self._asked.values()), key=lambda call: call.seq)
+        yield from self._doubts.end()
+
+    async def _called(self, entry: Entry, block: ModelCalled) -> list[ReplayedCall | Finding]:
+        found: list[ReplayedCall | Finding] = []
+        if before := self._asked.pop(block.purpose, None):
+            found.append(_without_end(before))
+        rebuilt, row = "", None
+        if block.erased:
+            self._ledger.skipped(entry)
+            self._asked[block.purpose] = self._compared(entry, block, rebuilt)
+            return found
+        try:
+            system, tail = await self._text(block.system), await self._text(block.tail)
+        except BlobError as error:
+            found.append(self._lost(entry, error))
+            self._ledger.skipped(entry)
+        else:
+            if block.purpose != "decision" or not self._missing.first():
+                rebuilt = self._hashed(block, system, tail)
+            if block.purpose == "decision":
+                row = await self._named(self._ledger.called(entry, block, self._prompt, (system, tail)))
+        call = self._asked[block.purpose] = replace(self._compared(entry, block, rebuilt), cache=row)
+        if row and not row.reproduced and call.verdict == "same":
+            found.append(self._other_points(entry))
+        excuse = self._excuse(entry, block) if call.verdict == "differs" and block.purpose == "decision" else None
+        if excuse is None:
+            return found + self._doubts.weigh(call)
+        self._asked[block.purpose] = replace(call, verdict="unchecked")
+        return found + self._told_once(excuse)
+
+    def _excuse(self, entry: Entry, block: ModelCalled) -> Finding | None:
+        """Why this version cannot be expected to come to the same bytes, if there is a reason."""
+        if block.rendering == RENDERING:
+            return self._foreign.first()
+        if self._other is None:
+            version = f"version {block.rendering} of the rendering, and this timeloom has version {RENDERING}"
+            message = f"the request of entry {entry.seq} was made by {version}: only that one can check it"
+            self._other = Finding("rendering_other", message, self._conversation, entry.seq)
+        return self._other
+
+    def _answered(self, entry: Entry, block: ModelAnswered) -> list[ReplayedCall]:
+        self._ledger.heard(entry)
+        call = self._asked.get(block.purpose)
+        if call is None or (call.turn_id, call.round, call.attempt) != (entry.turn_id, block.round, block.attempt):
+            return []
+        del self._asked[block.purpose]
+        row = self._ledger.answered(block, call.cache) if call.cache else None
+        return [replace(call, ended=block.error or block.stop_reason, usage=block.usage, cache=row)]
+
+    async def _named(self, row: CacheRow) -> CacheRow:
+        """The row with the path of the block that is shown otherwise."""
+        if row.change is None or not row.change.seq:
+            return row
+        page = await self._store.load(self._conversation, after=row.change.seq - 1, limit=1)
+        return replace(row, change=replace(row.change, path=page[0].path if page else ""))
+
+    def _other_points(self, entry: Entry) -> Finding:
+        message = f"entry {entry.seq}: its cache points or their lifetimes are others than the log gives"
+        return Finding("cache_differs", message, self._conversation, entry.seq)
+
+    def _points(self, block: ModelCalled) -> tuple[int, ...]:
+        return block.cache.seqs if block.cache else cache_points(self.views).seqs
+
+    def _hashed(self, block: ModelCalled, system: str, tail: str) -> str:
+        return request_sha256(system, self._prompt.fingerprint() if block.purpose == "decision" else "", tail)
+
+    def _compared(self, entry: Entry, block: ModelCalled, rebuilt: str) -> ReplayedCall:
+        verdict: Verdict = "same" if rebuilt == block.request_sha256 else "differs"
+        return ReplayedCall(
+            conversation=self._conversation,
+            seq=entry.seq,
+            path=entry.path,
+            turn_id=entry.turn_id,
+            round=block.round,
+            attempt=block.attempt,
+            purpose=block.purpose,
+            model=block.model,
+            stored_sha256=block.request_sha256,
+            rebuilt_sha256=rebuilt,
+            verdict=verdict if rebuilt else "unchecked",
+            erased=block.erased,
+        )
+
+    async def _those(self, seqs: Sequence[int]) -> AsyncIterator[Entry]:
+        """The entries at these places, read in pages with what lies between them."""
+        wanted = deque(seqs)
+        while wanted:
+            page = await self._store.load(self._conversation, after=wanted[0] - 1, limit=PAGE)
+            if not page:
+                # It was deleted while this read it, and begun anew.
+                raise ConversationUnknownError(self._conversation)
+            for entry in page:
+                if wanted and entry.seq == wanted[0]:
+                    wanted.popleft()
+                    yield entry
+
+    def _look_out(self, entry: Entry, wrong: Iterable[Finding]) -> None:
+        for finding in wrong:
+            self._missing.add(entry, finding)
+        if isinstance(entry.block, Unknown):
+            self._foreign.add(entry, self._unknown(entry, entry.block))
+
+    async def _payloads(self, entry: Entry) -> tuple[dict[BlobRef, bytes], list[Finding]]:
+        payloads: dict[BlobRef, bytes] = {}
+        wrong: list[Finding] = []
+        for ref in needed_payloads(entry):
+            try:
+                payloads[ref] = await self._store.read_blob(self._tenant, ref)
+            except BlobError as error:
+                payloads[ref] = b""
+                wrong.append(self._lost(entry, error))
+        return payloads, wrong
+
+    async def _text(self, text: Text) -> str:
+        if isinstance(text, str):
+            return text
+        return (await self._store.read_blob(self._tenant, text)).decode("utf-8", "replace")
+
+    def _lost(self, entry: Entry, error: BlobError) -> Finding:
+        return Finding(error.code, f"entry {entry.seq}: {error}", self._conversation, entry.seq)
+
+    def _unknown(self, entry: Entry, block: Unknown) -> Finding:
+        kind = one_line(block.foreign_type)
+        message = f"entry {entry.seq} is a {kind} of a form unknown to this timeloom: use the version that wrote it"
+        return Finding("store_format_unknown", message, self._conversation, entry.seq)
+
+    def _told_once(self, finding: Finding) -> list[Finding]:
+        """The finding, unless it or one of a later entry was given before."""
+        seq = finding.seq or 0
+        if seq <= self._told:
+            return []
+        self._told = seq
+        return [finding]
+
+
+def _without_end(call: ReplayedCall) -> ReplayedCall:
+    row = call.cache
+    return replace(call, cache=replace(row, change=row.change or Change("no_outcome"))) if row else call
+
+
+class _Doubts:
+    """Calls that differ, and where the difference lies as far as the calls around them tell.
+
+    A prompt holds all of the one before it unless something was forgotten. So what came before a call that is the same
+    is right, and a call that differs between two that are the same differs by what it recorded itself.
+    """
+
+    def __init__(self) -> None:
+        self._same_seq = 0
+        self._first: ReplayedCall | None = None
+        self._count = 0
+        self._forgot = False
+
+    def forgotten(self) -> None:
+        """Something went out of sight."""
+        self._forgot = True
+
+    def weigh(self, call: ReplayedCall) -> list[Finding]:
+        """Takes in the next call; gives what is certain now of those before it."""
+        if call.purpose != "decision":
+            return [_difference(call, _OWN)] if call.verdict == "differs" else []
+        if call.verdict == "same":
+            found = self._settled(own=not self._forgot)
+            self._same_seq = call.seq
+            return found
+        if call.verdict == "differs":
+            if self._first is None:
+                self._first, self._forgot = call, False
+            self._count += 1
+        return []
+
+    def end(self) -> list[Finding]:
+        """What can be said at the end of the log."""
+        return self._settled(own=False)
+
+    def _settled(self, *, own: bool) -> list[Finding]:
+        first, more = self._first, self._count - 1
+        self._first, self._count = None, 0
+        if first is None:
+            return []
+        here = f"something in entries {self._same_seq + 1} to {first.seq} was changed, or rendered by another version"
+        return [_difference(first, _OWN if own else here, more)]
+
+
+def _difference(call: ReplayedCall, cause: str, more: int = 0) -> Finding:
+    which = f"entry {call.seq}, attempt {call.attempt} of {call.path} ({call.purpose})"
+    after = f"; {more} calls after it differ, too" if more else ""
+    return Finding(
+        "replay_differs", f"{which}, does not render to its hash: {cause}{after}", call.conversation, call.seq
+    )

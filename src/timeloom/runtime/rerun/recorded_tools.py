@@ -1,0 +1,264 @@
+"""Recorded calls: a call of a re-run that equals a recorded one gets the recorded result, and nothing is run for it."""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from timeloom.core.blocks import (
+    Note,
+    Notice,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    SourcesAdded,
+    ToolCall,
+    ToolCode,
+    registered_error,
+)
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.paths import FilePath, parse, physical
+from timeloom.core.payload import BlobRef, Text
+from timeloom.core.policy.gates import Policy, Proposal, Ruling, ToolStep, policy_name
+from timeloom.core.policy.read_reply import EXEC_PREFIX
+from timeloom.core.timeline import Entry
+from timeloom.core.view.views import Views
+from timeloom.ports.tool import Outcome, TimelineReader, Tool, ToolContext, ToolSpec
+from timeloom.runtime.rerun.trajectory import Given, ReadText, canonical
+from timeloom.runtime.turn.run_tool import KnownOutcome
+from timeloom.tools.artifacts import is_editable
+from timeloom.tools.registry import ToolRegistry
+from timeloom.tools.workspace import Workspace
+from timeloom.wire.record import decode_record, encode_record
+
+OWN_FAMILY: Final = "react."
+"""Tools that read and write nothing but the conversation itself. They run in a re-run too, on its own timeline and
+files: a recorded result would say what stood there in the other conversation."""
+
+_B = TypeVar("_B", ResultContent, ResultDigest)
+_Key = tuple[str, str, str]
+
+
+class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of the record and the entries of its result."""
+
+    turn_id: TurnId
+    tool_call_id: CallId
+    results: tuple[Entry, ...]
+
+
+class Recording:
+    """The calls of a record by tool and parameters, and where the results of the re-run's calls came from.
+
+    Of equal calls each result is given once, in order, and then the last one again.
+    """
+
+    def __init__(self, tools: ToolRegistry) -> None:
+        self._tools = tools
+        self._calls: dict[_Key, deque[RecordedCall]] = {}
+        self._renamed: dict[str, str] = {}
+        self.given: dict[CallId, Given] = {}
+        self.was_spared = False
+        """Whether no gate was asked about the call that is made now; then its tool must not run."""
+
+    @classmethod
+    async def of(cls, entries: Iterable[Entry], text: ReadText, tools: ToolRegistry) -> "Recording":
+        """The calls of these entries that have a result; the tools know by which names they go."""
+        recording = cls(tools)
+        calls: dict[tuple[TurnId, CallId], _Heard] = {}
+        for entry in entries:
+            call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
+            if call_id:
+                calls.setdefault((entry.turn_id, call_id), _Heard()).add(entry)
+        for (turn, call_id), heard in calls.items():
+            if heard.call and any(isinstance(one.block, ResultDigest | ResultStatus) for one in heard.results):
+                code = await text(heard.code.text) if heard.code else ""
+                key = (recording._name(heard.call.tool_id), canonical(await text(heard.call.params)), code)
+                call = RecordedCall(turn_id=turn, tool_call_id=call_id, results=tuple(heard.results))
+                recording._calls.setdefault(key, deque()).append(call)
+        return recording
+
+    def knows(self, tool_id: str, params: str) -> bool:
+        """Whether a call of that tool with these parameters, and without a program, was recorded."""
+        return (self._name(tool_id), self._as_recorded(params), "") in self._calls
+
+    def take(self, call: ToolCall, params: str, code: str) -> RecordedCall | None:
+        """The recorded call that this one equals, if there is one; from then on they are the same."""
+        found = self._calls.get((self._name(call.tool_id), self._as_recorded(params), code))
+        if not found:
+            return None
+        recorded = found.popleft() if len(found) > 1 else found[0]
+        self._renamed[call.tool_call_id] = recorded.tool_call_id
+        return recorded
+
+    def _name(self, tool_id: str) -> str:
+        return self._tools.resolve(tool_id).spec.tool_id
+
+    def _as_recorded(self, params: str) -> str:
+        """The parameters as the record has them: calls that were the same have other ids there."""
+        for own, recorded in self._renamed.items():
+            params = params.replace(own, recorded)
+        return canonical(params)
+
+
+class RecordedTools(ToolRegistry):
+    """The tools of a re-run: in front of each but those of the conversation's own stands the recording.
+
+    With `live`, a call that was not recorded is made; else its result says that it was not. A tool that is not here
+    any more still has its recorded results.
+    """
+
+    one_at_a_time = True
+
+    def __init__(self, tools: ToolRegistry, recording: Recording, *, live: bool) -> None:
+        super().__init__(tools)
+        self._recording = recording
+        self._live = live
+
+    def resolve(self, name: str) -> Tool:
+        tool = super().resolve(name)
+        return _RecordedTool(tool, self._recording, live=self._live)
+
+
+def spared(policy: Policy, recording: Recording, *, live: bool) -> Policy:
+    """The policy, which has nothing to say of a call for which nothing is run."""
+
+    def ruling(proposal: Proposal) -> Ruling | None:
+        match proposal.step:
+            case ToolStep(tool_id=tool_id, params=params) if not tool_id.startswith(OWN_FAMILY):
+                # Of a program more counts than its parameters, and the gate does not see it.
+                is_known = not tool_id.startswith(EXEC_PREFIX) and recording.knows(tool_id, params)
+                recording.was_spared = is_known or not live
+                return None if recording.was_spared else policy(proposal)
+            case _:
+                return policy(proposal)
+
+    ruling.__name__ = policy_name(policy)
+    return ruling
+
+
+class _Heard:
+    """What was heard of a call."""
+
+    def __init__(self) -> None:
+        self.call: ToolCall | None = None
+        self.code: ToolCode | None = None
+        self.results: list[Entry] = []
+
+    def add(self, entry: Entry) -> None:
+        match entry.block:
+            case ToolCall() as block:
+                self.call = block
+            case ToolCode() as block:
+                self.code = block
+            case ResultDigest() | ResultStatus() | ResultContent() | SourcesAdded() | Notice() | Note() if self.call:
+                self.results.append(entry)
+            case _:
+                pass
+
+
+class _RecordedTool:
+    def __init__(self, tool: Tool, recording: Recording, *, live: bool) -> None:
+        self._tool = tool
+        self._recording = recording
+        self._live = live
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    async def call(self, params: str, context: ToolContext) -> Outcome:
+        """The recorded result; where there is none, what the tool does, or that it is not run."""
+        given = self._recording.given
+        if self.spec.tool_id.startswith(OWN_FAMILY):
+            given[context.tool_call_id] = "run"
+            return await self._tool.call(params, context)
+        call, written, code = await _as_written(context)
+        recorded = self._recording.take(call, written, code)
+        if recorded:
+            clash = _clash(recorded, context.timeline.views)
+            given[context.tool_call_id] = "not_recorded" if clash else "recorded"
+            return _not_recorded(clash) if clash else await _again(recorded, context)
+        may_run = self._live and not self._recording.was_spared
+        given[context.tool_call_id] = "live" if may_run else "not_recorded"
+        return await self._tool.call(params, context) if may_run else _not_recorded(_NOT_RUN)
+
+
+_NOT_RUN = "this is a re-run of a recorded conversation, and no call with these parameters was recorded; it was not run"
+
+
+def _not_recorded(text: str) -> Outcome:
+    return Outcome(error=registered_error("call_not_recorded", text))
+
+
+async def _as_written(context: ToolContext) -> tuple[ToolCall, str, str]:
+    """The call as the model wrote it, with its parameters and its program; what the tool is given is bound already."""
+    known = context.timeline.views.calls.get(context.turn_id, context.tool_call_id)
+    assert known is not None
+    seqs = sorted(seq for seq in (known.code_seq, known.call_seq) if seq)
+    call, code = None, ""
+    for entry in await context.timeline.entries(seqs):
+        match entry.block:
+            case ToolCall() as block:
+                call = block
+            case ToolCode() as block:
+                code = await _text(block.text, context.timeline)
+            case _:
+                pass
+    assert call is not None
+    return call, await _text(call.params, context.timeline), code
+
+
+async def _text(text: Text, timeline: TimelineReader) -> str:
+    return text if isinstance(text, str) else (await timeline.payload(text)).decode("utf-8", "replace")
+
+
+def _clash(recorded: RecordedCall, views: Views) -> str:
+    """Why the result cannot stand here: it cites sources by numbers that mean others here; empty where it can."""
+    for entry in recorded.results:
+        if isinstance(entry.block, SourcesAdded):
+            for row in entry.block.rows:
+                known = views.sources.pool.get(row.sid)
+                if known and known.url != row.url:
+                    return f"the call was recorded, but source {row.sid} of its result is another one here"
+    return ""
+
+
+async def _again(recorded: RecordedCall, context: ToolContext) -> Outcome:
+    """The recorded result as one of this call, with its files in the workspace."""
+    entries = [_renamed(entry, recorded, context) for entry in recorded.results]
+    await _bring(entries, context)
+    return KnownOutcome(known=tuple(entry.block for entry in entries))
+
+
+def _renamed(entry: Entry, recorded: RecordedCall, context: ToolContext) -> Entry:
+    """The entry with this call and this turn in the place of those of the record, also in paths."""
+    record = encode_record(entry)
+    for before, now in ((recorded.tool_call_id, context.tool_call_id), (recorded.turn_id, context.turn_id)):
+        record = re.sub(rb"(?<!\w)%s(?!\w)" % re.escape(before).encode(), now.encode(), record)
+    return decode_record(record, entry.seq)
+
+
+async def _bring(entries: Sequence[Entry], context: ToolContext) -> None:
+    """Puts the files of the result into the workspace, as far as the record has them whole."""
+    sizes = {one.digest.artifact_path: one.digest.size_bytes for one in _blocks(entries, ResultDigest)}
+    for content in _blocks(entries, ResultContent):
+        path = parse(content.artifact_path)
+        payload = content.data if content.text is None else content.text
+        if payload is None or not isinstance(path, FilePath) or not is_editable(path, context.turn_id):
+            continue
+        data = await context.timeline.payload(payload) if isinstance(payload, BlobRef) else _bytes(payload)
+        if len(data) >= (sizes.get(content.artifact_path) or 0):
+            workspace = Workspace(context.out_dir)
+            await asyncio.to_thread(workspace.bring, physical(path), data, read_only=False)
+
+
+def _blocks(entries: Sequence[Entry], kind: type[_B]) -> list[_B]:
+    return [entry.block for entry in entries if isinstance(entry.block, kind)]
+
+
+def _bytes(payload: str | bytes) -> bytes:
+    return payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload

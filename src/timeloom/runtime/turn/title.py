@@ -1,0 +1,144 @@
+"""The title of a conversation, given once its first turn has ended: by a model, or by the first words of its user."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Final
+
+from timeloom.core.blocks import AnyBlock, Completion, EndReason, Gate, Titled
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.policy.gates import Ruling
+from timeloom.core.policy.titling import first_turn, wants_title
+from timeloom.core.render.title import MAX_REPLY_CHARS, clean_title, first_words, title_tail
+from timeloom.ports.model import Finished, Model
+from timeloom.runtime.governance.governor import Governor
+from timeloom.runtime.model_calls.side_call import SideCall, SideReply, side_call
+from timeloom.runtime.prompt.instructions.load import load_texts
+from timeloom.runtime.session.session import Session
+
+MAX_OUTPUT_TOKENS: Final = 64
+"""Most tokens of a reply; a title has about ten."""
+
+DEADLINE_S: Final = 20.0
+"""How long a model may take. Smaller gives up on models that think first; larger leaves a list without a title."""
+
+GRACE_S: Final = 2.0
+"""How long a call that is given up may take to let go; then nothing of it is recorded any more, and the turn begins."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Titling:
+    """Gives one conversation its title; whatever goes wrong, no turn is kept waiting and none ends."""
+
+    def __init__(
+        self,
+        session: Session,
+        model: Model | None = None,
+        *,
+        governor: Governor | None = None,
+        deadline_s: float = DEADLINE_S,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._session = session
+        self._model = model
+        self._governor = governor or Governor(session=session)
+        self._deadline_s = deadline_s
+        self._grace_s = grace_s
+        self._interrupt = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    def at_end(self, reason: EndReason) -> tuple[Titled, ...]:
+        """The title that is stored with the end of a turn, where nobody has to be asked for it."""
+        known = self._session.views.conversation
+        if self._model or reason == "runtime_error" or known.title or known.erased:
+            return ()
+        title = first_words(self._session.opening)
+        return (Titled(text=title),) if title else ()
+
+    async def begin(self) -> None:
+        """Gives the title, if there is to be one; where a model is asked for it, beside whatever comes next."""
+        if self._running is not None or not wants_title(self._session.views):
+            return
+        if self._model is None:
+            await _quietly(self._give())
+            return
+        self._interrupt.clear()
+        self._running = asyncio.create_task(_quietly(self._give()), name=f"title of {self._session.conversation}")
+        self._running.add_done_callback(self._done)
+
+    async def settle(self) -> None:
+        """Gives the title, if there is to be one, and returns when that is done."""
+        await self.begin()
+        if self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def give_up(self) -> None:
+        """Ends a call that is under way: somebody is waiting for more than a title."""
+        self._interrupt.set()
+        if self._running is not None:
+            _, pending = await asyncio.wait({self._running}, timeout=self._grace_s)
+            for stuck in pending:
+                stuck.cancel()
+
+    def _done(self, _: asyncio.Task[None]) -> None:
+        self._running = None
+
+    async def _give(self) -> None:
+        turn, message = self._session.views.turns.newest, self._session.opening
+        fallback = first_words(message)
+        answer = await self._answer() if self._model or not fallback else ""
+        fallback = fallback or first_words(answer)
+        if self._model is None or self._interrupt.is_set():
+            await self._append([], fallback, turn)
+        elif fallback:
+            await self._ask(self._model, turn, title_tail(message, answer), fallback)
+
+    async def _ask(self, model: Model, turn: TurnId, tail: str, fallback: str) -> None:
+        asked = SideCall(
+            purpose="title",
+            what="title",
+            turn=turn,
+            key=f"title/{turn}",
+            system=load_texts()["title"],
+            tail=tail,
+            max_output_tokens=MAX_OUTPUT_TOKENS,
+            max_reply_chars=MAX_REPLY_CHARS,
+            deadline_s=self._deadline_s,
+            given_up="the next turn began",
+        )
+        match await side_call(self._session, self._governor, model, asked, self._interrupt):
+            case Ruling(policy=policy, text=text):
+                await self._append([Gate(policy=policy, verdict="refuse", text=text)], fallback, turn)
+            case SideReply(text=text, ending=ending, outcome=outcome):
+                title = clean_title(text) if isinstance(ending, Finished) else ""
+                await self._append([outcome], title or fallback, turn)
+
+    async def _append(self, blocks: list[AnyBlock], title: str, turn: TurnId) -> None:
+        # Somebody may have given one meanwhile.
+        if title and not self._session.views.conversation.title:
+            blocks = [*blocks, Titled(text=title)]
+        if blocks:
+            await self._session.append(blocks, turn)
+
+    async def _answer(self) -> str:
+        """The answer to the conversation's first message; empty where there is none."""
+        session = self._session
+        turn = first_turn(session.views)
+        seqs = session.views.paths.find(f"ar:{turn}.assistant.completion")
+        for entry in await session.entries(seqs[-1:]):
+            if isinstance(entry.block, Completion):
+                with suppress(CodedError):
+                    return await session.text(entry.block.text)
+        return ""
+
+
+async def _quietly(work: Coroutine[object, object, None]) -> None:
+    try:
+        await work
+    except CodedError as error:
+        _logger.info("a conversation got no title: %s", error)
+    except Exception:
+        _logger.exception("a conversation got no title")

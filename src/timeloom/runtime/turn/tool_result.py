@@ -1,0 +1,348 @@
+"""Result blocks: what a call came to, as blocks in the one order that all calls have.
+
+Notices, sources, then the results: the status if there is one, for each artifact its metadata and after it its content,
+and the summary; last the blocks of the tool's own subject. How each text is shown is decided here, once.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Digest,
+    Feedback,
+    Hidden,
+    Hosting,
+    Note,
+    Notice,
+    PlanAcknowledged,
+    PlanRecorded,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    Shown,
+    SourcesAdded,
+    ToolError,
+)
+from timeloom.core.codes import CODES
+from timeloom.core.ids import CallId, TurnId
+from timeloom.core.paths import MAX_SELECTED, FileForm, LogicalPath, PathError, parse, physical
+from timeloom.core.payload import BlobRef, Data, Text, size_of
+from timeloom.core.render.entries.previews import PDF, shown_data
+from timeloom.core.stream.surrogates import mended
+from timeloom.core.view.views import Views
+from timeloom.ports.tool import Artifact, Outcome, ToolSpec
+
+Show = Callable[[str, str, str], Shown]
+"""Decides how a text of some MIME type at some path is shown."""
+
+OWN_BLOCKS: Final = (Note, PlanRecorded, PlanAcknowledged, Hidden, Feedback)
+"""What a tool may put on the timeline besides its results; all else is for the runtime to write."""
+
+MAX_ARTIFACTS: Final = 500
+"""Most artifacts of one call. Smaller refuses a checkout of a source tree; larger lets one call flood the timeline."""
+
+MAX_DATA_BYTES: Final = 32 * 1024 * 1024
+"""Largest image or PDF that is kept on the timeline; a larger one stays a file."""
+
+MAX_CALL_BYTES: Final = 64 * 1024 * 1024
+"""Most text and bytes that one call leaves on the timeline, so that no call can fill the store."""
+
+TRUNCATED: Final = "...[truncated]"
+"""Stands where a text was cut."""
+
+_MESSAGE_CHARS: Final = 2_000
+_WORD_CHARS: Final = 200
+_SHOWN_CHARS: Final = 100_000
+_MAX_NOTICES: Final = 50
+_MAX_DETAILS: Final = 20
+_INT_END: Final = 2**63
+
+
+class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Which call of which tool it is, and where."""
+
+    spec: ToolSpec
+    turn_id: TurnId
+    tool_call_id: CallId
+
+
+def result_blocks(
+    outcome: Outcome, place: CallPlace, views: Views, show: Show, texts: Mapping[BlobRef, str] | None = None
+) -> tuple[AnyBlock, ...]:
+    """The blocks of the outcome; they close the call whatever the outcome is.
+
+    `texts` has what stored texts of the outcome say, so that it can be decided how they are shown.
+    """
+    making = _Making(place, views, show, texts or {})
+    making.tell_all(outcome)
+    sources = making.sources(outcome)
+    own = making.own(outcome)
+    status = making.status(outcome)
+    artifacts = [block for artifact in outcome.artifacts[:MAX_ARTIFACTS] for block in making.artifact(artifact)]
+    if len(outcome.artifacts) > MAX_ARTIFACTS:
+        making.too_large(f"{len(outcome.artifacts)} artifacts were left, and {MAX_ARTIFACTS} were kept")
+    if making.stands_in_metadata(outcome, artifacts):
+        status = []
+    results = [*status, *artifacts, *making.summary(outcome)]
+    if not any(isinstance(block, ResultStatus | ResultDigest) for block in results):
+        results.insert(0, making.plain_receipt())
+    return (*making.notices.values(), *sources, *results, *own)
+
+
+class _Making:
+    """One outcome on its way to blocks, with the notices that come up."""
+
+    def __init__(self, place: CallPlace, views: Views, show: Show, texts: Mapping[BlobRef, str]) -> None:
+        self._place = place
+        self._views = views
+        self._show = show
+        self._texts = texts
+        self._bytes = 0
+        self.notices: dict[tuple[str, str], Notice] = {}
+
+    def tell_all(self, outcome: Outcome) -> None:
+        """Notices that the tool gave, and those of its errors unless they stand in its report."""
+        for notice in outcome.notices:
+            self._tell(notice.code, notice.text)
+        if outcome.error:
+            self._tell_error(outcome.error)
+        for artifact in outcome.artifacts[:MAX_ARTIFACTS]:
+            told = artifact.error is None or artifact.error == outcome.error
+            if artifact.error and not told and not self._place.spec.reports:
+                self._tell("tool_result_error", f"{artifact.path[:_WORD_CHARS]}: {artifact.error.message}")
+
+    def too_large(self, what: str) -> None:
+        """Says that something was left out; of a tool that reports, its report does."""
+        if not self._place.spec.reports:
+            self._tell("tool_result_too_large", what)
+
+    def sources(self, outcome: Outcome) -> list[SourcesAdded]:
+        """The rows that join the pool; what is more than one selection can name stays out."""
+        if not outcome.sources:
+            return []
+        if len(outcome.sources) > MAX_SELECTED:
+            self.too_large(f"{len(outcome.sources)} sources were given, and {MAX_SELECTED} were kept")
+        rows = outcome.sources[:MAX_SELECTED]
+        kept = tuple(replace(row, content=self._kept_text(row.content, f"source {row.sid}") or "") for row in rows)
+        return [SourcesAdded(rows=kept, tool_call_id=self._place.tool_call_id)]
+
+    def own(self, outcome: Outcome) -> list[AnyBlock]:
+        """The blocks of the tool's own subject that are its to give."""
+        kept: list[AnyBlock] = []
+        for block in outcome.blocks:
+            if not isinstance(block, OWN_BLOCKS) or not _can_be_stored(block):
+                self._tell("tool_result_error", f"the tool gave a {block.type_name}, which it cannot; it was left out")
+            elif isinstance(block, Note):
+                kept.append(replace(block, tool_call_id=self._place.tool_call_id))
+            elif isinstance(block, Feedback):
+                kept.append(self._machines(block))
+            else:
+                kept.append(block)
+        return kept
+
+    def status(self, outcome: Outcome) -> list[ResultStatus]:
+        """The status or report, which also an error without one gets."""
+        if outcome.status is None and outcome.error is None:
+            return []
+        error = _clean_error(outcome.error) if outcome.error else None
+        mime = _word(outcome.status_mime) or "text/plain"
+        text = outcome.status
+        if text is None and error:
+            text, mime = _error_text(error, reports=self._place.spec.reports)
+        return [self._receipt(text or "", mime, error)]
+
+    def stands_in_metadata(self, outcome: Outcome, blocks: Sequence[AnyBlock]) -> bool:
+        """Whether the call's error is that of something it left, so that it needs no status to say so."""
+        if outcome.error is None or outcome.status is not None or self._place.spec.reports:
+            return False
+        error = _clean_error(outcome.error)
+        return any(isinstance(block, ResultDigest) and block.digest.error == error for block in blocks)
+
+    def summary(self, outcome: Outcome) -> list[ResultStatus]:
+        """What was done, where the tool says so after its results."""
+        return [] if outcome.summary is None else [self._receipt(outcome.summary, "application/json", None)]
+
+    def plain_receipt(self) -> ResultStatus:
+        """The receipt of a call that left nothing."""
+        return self._receipt('{"ok":true}', "application/json", None)
+
+    def artifact(self, artifact: Artifact) -> Iterator[AnyBlock]:
+        """The metadata of the artifact if it has any, then its content if there is any to show."""
+        path = self._path(artifact)
+        if path is None:
+            return
+        mime = _word(artifact.mime) or "application/octet-stream"
+        text = self._kept_text(artifact.text, str(path)) if artifact.text is not None else None
+        data = self._kept_data(artifact.data, mime, str(path)) if text is None else None
+        shown = _clean_shown(artifact.shown) or self._shown(text, data, mime, path)
+        digest = self._digest(artifact, path, mime, shown.tokens if shown and text is not None else None)
+        if not artifact.content_only:
+            yield ResultDigest(tool_call_id=self._place.tool_call_id, digest=digest)
+        failed = artifact.error is not None and text is None and data is None
+        if not artifact.meta_only and not failed:
+            yield ResultContent(
+                tool_call_id=self._place.tool_call_id,
+                artifact_path=str(path),
+                mime=mime,
+                text=text,
+                data=data,
+                hosting=_clean_hosting(artifact.hosting),
+                digest=None if artifact.content_only else digest,
+                shown=shown,
+            )
+
+    def _machines(self, block: Feedback) -> Feedback:
+        """The feedback as a machine's: no tool speaks for a person."""
+        author = self._place.spec.tool_id if block.author == "user" else _word(block.author)
+        return replace(block, origin="machine", text=_cut(block.text), author=author)
+
+    def _tell(self, code: str, text: str) -> None:
+        code, text = _word(code) or "tool_call_error", _cut(text) or CODES.get(code, "no reason was given")
+        if len(self.notices) < _MAX_NOTICES:
+            self.notices[code, text] = Notice(code=code, text=text, tool_call_id=self._place.tool_call_id)
+
+    def _tell_error(self, error: ToolError) -> None:
+        told = any(code == error.code for code, _ in self.notices)
+        reported = self._place.spec.reports and not error.code.startswith("protocol_violation.")
+        if told or reported:
+            return
+        if error.code in CODES:
+            self._tell(error.code, error.message)
+        else:
+            self._tell("tool_call_error", f"{error.code}: {error.message}")
+
+    def _receipt(self, text: str, mime: str, error: ToolError | None) -> ResultStatus:
+        call_id = self._place.tool_call_id
+        kept = self._kept_text(text, "the status") or ""
+        shown = self._show(str(kept), mime, f"tc:{self._place.turn_id}.{call_id}.result")
+        return ResultStatus(tool_call_id=call_id, text=kept, mime=mime, error=error, shown=shown)
+
+    def _path(self, artifact: Artifact) -> LogicalPath | None:
+        try:
+            return parse(artifact.path)
+        except PathError as error:
+            self._tell("tool_result_error", f"the tool left something at no logical path: {error}")
+            return None
+
+    def _kept_text(self, text: Text, what: str) -> Text | None:
+        """The text within the tool's bound, or nothing where the call has left too much; what is stored stays so."""
+        if isinstance(text, BlobRef):
+            return text
+        text, limit = mended(text), self._place.spec.max_text_bytes
+        # No text has more than four times as many bytes as characters: a short one is not encoded to be measured.
+        encoded = text.encode() if len(text) * 4 > limit else b""
+        if len(encoded) > limit:
+            text = encoded[:limit].decode("utf-8", "ignore") + TRUNCATED
+            self.too_large(f"{what} has {len(encoded)} bytes, of which {limit} were kept")
+        return text if self._counted(size_of(text), what) else None
+
+    def _kept_data(self, data: Data | None, mime: str, what: str) -> Data | None:
+        if data is None or not (_bare(mime) == PDF or _bare(mime).startswith("image/")):
+            return None
+        if isinstance(data, BlobRef):
+            return data
+        if len(data) > MAX_DATA_BYTES:
+            self.too_large(f"{what} has {len(data)} bytes; up to {MAX_DATA_BYTES} are kept")
+            return None
+        return data if self._counted(len(data), what) else None
+
+    def _counted(self, size: int, what: str) -> bool:
+        if self._bytes + size > MAX_CALL_BYTES:
+            self.too_large(f"{what} was left out: one call leaves at most {MAX_CALL_BYTES} bytes")
+            return False
+        self._bytes += size
+        return True
+
+    def _shown(self, text: Text | None, data: Data | None, mime: str, path: LogicalPath) -> Shown | None:
+        if data is not None:
+            return shown_data(_bare(mime), size_of(data), str(path))
+        if text is None:
+            return None
+        said = self._texts.get(text) if isinstance(text, BlobRef) else text
+        if said is None:
+            return Shown("stub", text=f"{mime}, {size_of(text)} bytes; read parts of it with react.read({path})")
+        return self._show(said, mime, str(path))
+
+    def _digest(self, artifact: Artifact, path: LogicalPath, mime: str, tokens: int | None) -> Digest:
+        payload = artifact.text if artifact.text is not None else artifact.data
+        size = artifact.size_bytes if artifact.size_bytes is not None else None if payload is None else size_of(payload)
+        return Digest(
+            artifact_path=str(path),
+            # Worked out anew: what the tool says may be a path of this machine.
+            physical_path=str(physical(path)) if isinstance(path, FileForm) else "",
+            mime=mime,
+            kind=artifact.kind,
+            visibility=artifact.visibility,
+            channel=_word(artifact.channel),
+            tool_call_id=self._place.tool_call_id,
+            sources_used=artifact.sources_used,
+            tokens=tokens,
+            size_bytes=size,
+            edited=self._edits(str(path)),
+            write_warning=_cut(artifact.write_warning),
+            error=_clean_error(artifact.error) if artifact.error else None,
+        )
+
+    def _edits(self, path: str) -> bool:
+        """Whether an earlier version exists: for a call that only shows it again, earlier than the one it shows."""
+        known = self._views.artifacts.artifacts.get(path)
+        if known is None:
+            return False
+        key = f"{self._place.turn_id}.{self._place.tool_call_id}"
+        if key in known.by_call:
+            return known.by_call[key] > 0
+        return key not in self._views.artifacts.reading_calls or known.edited
+
+
+def _bare(mime: str) -> str:
+    return mime.partition(";")[0].strip().lower()
+
+
+def _error_text(error: ToolError, *, reports: bool) -> tuple[str, str]:
+    """What the receipt of a failed call says, and its MIME type."""
+    if reports:
+        return f"Runtime error: {error.code} — {error.message}", "text/markdown"
+    return msgspec.json.encode({"error": error}).decode(), "application/json"
+
+
+def _can_be_stored(block: AnyBlock) -> bool:
+    try:
+        msgspec.json.encode(block)
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return True
+
+
+def _clean_error(error: ToolError) -> ToolError:
+    details = {_word(name): _detail(value) for name, value in list(error.details.items())[:_MAX_DETAILS]}
+    code, message = _word(error.code) or "tool_call_error", _cut(error.message)
+    return ToolError(code=code, message=message, where=_word(error.where), details=details)
+
+
+def _detail(value: str | int | float | bool | None) -> str | int | float | bool | None:
+    if isinstance(value, str):
+        return _word(value)
+    return value if value is None or -_INT_END <= value < _INT_END else _word(str(value))
+
+
+def _clean_shown(shown: Shown | None) -> Shown | None:
+    """What the tool decided; words for more than a preview shows are not taken from it."""
+    return shown and replace(shown, text=mended(shown.text[:_SHOWN_CHARS]))
+
+
+def _clean_hosting(hosting: Hosting | None) -> Hosting | None:
+    return hosting and Hosting(mended(hosting.hosted_uri), mended(hosting.rn), mended(hosting.key))
+
+
+def _word(text: str) -> str:
+    """A short text as a field of a block has it: one line, within its bound."""
+    return " ".join(mended(text[:_WORD_CHARS]).split())
+
+
+def _cut(text: str) -> str:
+    text = mended(text[: _MESSAGE_CHARS + 1]).strip()
+    return text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"

@@ -1,0 +1,191 @@
+"""The first process of a container: starts the interpreter behind a filter, and ends with it or with the supervisor.
+
+    python -I launch.py SOCKET PRELOAD ADDRESS_SPACE RELAY      the token is the first line of standard input
+
+It imports nothing but the standard library of Python 3.9 or newer. It reaps what programs leave behind, and when it
+ends the kernel ends everything else in the container. Its standard input ends when the supervisor does.
+With a relay it is the supervisor's part in a combined container: see `relay.py`. What is not wanted is `-`.
+"""
+# ruff: noqa: PTH100, PTH118, PTH120, PTH123, UP031 - it starts with every container: few imports
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import resource
+import selectors
+import signal
+import struct
+import sys
+import time
+from functools import partial
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BOOTSTRAP = os.path.join(HERE, "bootstrap.py")
+FILTER = os.path.join(HERE, "filter.bpf")
+ENVIRONMENT = {
+    "HOME": "/workspace/work",
+    "LANG": "C.UTF-8",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/tmp/matplotlib",
+    "OMP_NUM_THREADS": "1",
+    # Every thread of a library counts as a process, and there is no more processor for many than for one.
+    "OPENBLAS_NUM_THREADS": "1",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "TMPDIR": "/tmp",
+}
+NOT_STARTED = 125
+SECOND_LOOK_S = 0.15
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
+SECCOMP_MODE_FILTER = 2
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timeloom.sandbox.docker.guest.relay import Relay
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the interpreter; its exit code, as shells count it."""
+    # Nobody of this user can look into this process, or make it do something.
+    prctl(PR_SET_DUMPABLE, 0)
+    path, preload, address_space, where = arguments
+    token = first_line(0)
+    loop = Loop()
+    options = [] if preload == "-" else ["--preload", preload]
+    if where == "-":
+        return loop.run(start([path, *options], token, partial(limit, int(address_space))))
+    sys.path.insert(0, HERE)
+    relay: Relay = importlib.import_module("relay").Relay(path, where)
+
+    def enter() -> None:
+        relay.enter()
+        limit(int(address_space))
+
+    child = start([path, *options], token, enter)
+    relay.begin(loop.selector)
+    return loop.run(child)
+
+
+def first_line(descriptor: int) -> bytes:
+    """The first line, byte by byte, so that nothing that follows it is taken."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(descriptor, 1)
+        if not byte:
+            raise SystemExit("the supervisor is gone")
+        line += byte
+    return line
+
+
+def limit(address_space: int) -> None:
+    """Bounds what a process may address, so that one that asks for too much is told so before it is killed."""
+    resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+
+
+def start(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
+    """Starts the interpreter with nothing but its streams; its process id."""
+    reading, writing = os.pipe()
+    os.write(writing, token)
+    os.close(writing)
+    child = os.fork()
+    if child:
+        os.close(reading)
+        return child
+    try:
+        os.dup2(reading, 0)
+        os.closerange(3, 1024)
+        prctl(PR_SET_DUMPABLE, 1)
+        # When memory is short it is the program that is ended, not the process before it.
+        with open("/proc/self/oom_score_adj", "w") as score:
+            score.write("800")
+        enter()
+        shut()
+        os.execve(sys.executable, [sys.executable, "-I", BOOTSTRAP, *arguments], ENVIRONMENT)
+    except BaseException as error:  # noqa: BLE001 - nothing may run on in the child
+        os.write(2, ("the interpreter could not be started: %s\n" % error).encode())
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def shut() -> None:
+    """From here on nothing gives new rights, and the filter judges every system call."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    with open(FILTER, "rb") as file:
+        program = file.read()
+    held = ctypes.create_string_buffer(program, len(program))
+    count = len(program) // 8
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", count, ctypes.addressof(held)))
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(header))
+
+
+def prctl(option: int, *values: int) -> None:
+    """The system call; raises `OSError`."""
+    given = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
+    if libc.prctl(option, *given):
+        raise OSError(ctypes.get_errno(), "prctl %d: %s" % (option, os.strerror(ctypes.get_errno())))
+
+
+class Loop:
+    """Waits for the interpreter, for the supervisor's end, and for what else is registered with a function to call."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        waking, woken = os.pipe()
+        os.set_blocking(woken, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        # The first process gets no signal from inside that it does not ask for, and so none of this one.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        self.selector.register(waking, selectors.EVENT_READ, lambda: os.read(waking, 4096))
+        self.selector.register(0, selectors.EVENT_READ, self._on_input)
+
+    def run(self, child: int) -> int:
+        """Until the interpreter ends; its exit code."""
+        while True:
+            for key, _ in self.selector.select():
+                key.data()
+            status = reaped(child)
+            if status is not None:
+                # What it said last may have come since.
+                for key, _ in self.selector.select(0):
+                    key.data()
+                return exit_code(status)
+
+    def _on_input(self) -> None:
+        if not os.read(0, 4096):
+            # Nobody is there any more who could want a result; the kernel ends all the others.
+            os._exit(NOT_STARTED)
+
+
+def reaped(child: int) -> int | None:
+    """Takes the ends of all processes that have ended; that of the interpreter, if it is among them."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if not pid:
+            return found
+        if pid == child:
+            found = status
+
+
+def exit_code(status: int) -> int:
+    """As shells count it."""
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    if os.WTERMSIG(status) == signal.SIGKILL:
+        # If it was the kernel, for want of memory, those outside can see that as long as this container runs.
+        time.sleep(SECOND_LOOK_S)
+    return 128 + os.WTERMSIG(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

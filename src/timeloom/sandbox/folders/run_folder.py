@@ -1,0 +1,178 @@
+"""Run folders: the folders on disk of one execution, and what removes those of supervisors that died.
+
+A supervisor has a folder of its own below the root, with a file that it keeps locked for as long as it lives; the
+system lets go of the lock when a process ends, however it ends. Run folders lie in the supervisor's.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from timeloom.core.paths.names import check_relative
+from timeloom.ports.ids import Ids
+from timeloom.ports.sandbox import SandboxUnavailableError
+from timeloom.sandbox.folders.remove_tree import remove_folder
+
+_LOCK: Final = "lock"
+_PRIVATE: Final = 0o700
+_PASSABLE: Final = 0o711
+_CREATE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The user and the group to whom the folders of a program belong; on this machine, not in a sandbox."""
+
+    uid: int
+    gid: int
+
+    @property
+    def is_self(self) -> bool:
+        """Whether that is who we are, so that nothing must be given away."""
+        return self.uid == os.geteuid()
+
+    def give(self, place: Path | int) -> None:
+        """Makes it theirs."""
+        if not self.is_self:
+            os.chown(place, self.uid, self.gid)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folders of one execution; only `work` and `out` are the program's to write to."""
+
+    path: Path
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def out(self) -> Path:
+        return self.path / "out"
+
+    @property
+    def sock(self) -> Path:
+        return self.path / "sock"
+
+    def put(self, inputs: Mapping[str, Path], owner: Owner) -> None:
+        """Copies the files into `out`; raises `PathError` for a place outside it, and the system's `OSError`."""
+        for place, source in inputs.items():
+            check_relative(place)
+            target = self.out
+            *folders, name = place.split("/")
+            for folder in folders:
+                target /= folder
+                if not target.is_dir():
+                    target.mkdir()
+                    owner.give(target)
+            _copy(source, target / name, owner)
+
+    def remove(self) -> None:
+        """Removes it with all that is in it."""
+        remove_folder(self.path)
+
+
+class RunFolders:
+    """The folder of this supervisor, in which it makes run folders."""
+
+    def __init__(self, path: Path, lock: int, ids: Ids, swept: tuple[str, ...]) -> None:
+        """Use `open`."""
+        self.path = path
+        self.swept = swept
+        """The names of the dead ones' folders, which were removed."""
+
+        self._lock: int | None = lock
+        self._ids = ids
+
+    @classmethod
+    def open(cls, root: Path, ids: Ids) -> "RunFolders":
+        """A new folder below the root; what supervisors left there that are dead is removed."""
+        _make_private(root)
+        swept = _sweep(root)
+        while True:
+            path = root / f"{ids.bits() % 16**16:016x}"
+            path.mkdir(mode=_PASSABLE)
+            try:
+                lock = _locked(path)
+            except OSError:
+                path.rmdir()
+                raise
+            if lock is not None:
+                return cls(path, lock, ids, swept)
+
+    def make(self, owner: Owner) -> RunFolder:
+        """New and empty folders, writable by their owner where a program writes."""
+        run = RunFolder(self.path / f"{self._ids.bits() % 16**16:016x}")
+        try:
+            run.path.mkdir()
+            run.path.chmod(_PASSABLE)
+            for folder in (run.work, run.out):
+                folder.mkdir(mode=_PRIVATE)
+                owner.give(folder)
+            run.sock.mkdir()
+            run.sock.chmod(_PASSABLE)
+        except BaseException:
+            run.remove()
+            raise
+        return run
+
+    def close(self) -> None:
+        """Removes this supervisor's folder."""
+        if self._lock is not None:
+            remove_folder(self.path)
+            os.close(self._lock)
+            self._lock = None
+
+
+def _make_private(root: Path) -> None:
+    """The root is a folder of ours to which nobody else has access; in a shared place somebody may have been first."""
+    root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise SandboxUnavailableError("the folder for executions is not a folder that only this user can write to")
+    root.chmod(_PRIVATE)
+
+
+def _sweep(root: Path) -> tuple[str, ...]:
+    swept: list[str] = []
+    for path in list(root.iterdir()):
+        lock = _locked(path) if path.is_dir() else None
+        if lock is not None:
+            remove_folder(path)
+            os.close(lock)
+            swept.append(path.name)
+    return tuple(swept)
+
+
+def _locked(path: Path) -> int | None:
+    """The locked file of a supervisor's folder; None where another process has it locked, or has removed it."""
+    try:
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Somebody may have removed the folder between the two.
+        if (path / _LOCK).stat().st_ino == os.fstat(lock).st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(lock)
+    return None
+
+
+def _copy(source: Path, target: Path, owner: Owner) -> None:
+    reading = os.open(source, _READ)
+    with os.fdopen(reading, "rb") as old:
+        if not stat.S_ISREG(os.fstat(reading).st_mode):
+            raise OSError("an input of a program is not a regular file")
+        with os.fdopen(os.open(target, _CREATE, 0o644), "wb") as new:
+            shutil.copyfileobj(old, new, 1024 * 1024)
+            owner.give(new.fileno())

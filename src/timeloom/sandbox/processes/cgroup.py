@@ -1,0 +1,198 @@
+"""Control groups: the kernel's own limits and accounts, where this process may make groups.
+
+Version 2 has one hierarchy, version 1 one for each controller, and many machines have both; a group is one folder in
+each hierarchy that has a controller we need. Where there is none, the watchdog is what limits memory.
+"""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from timeloom.ports.sandbox import Limits
+from timeloom.sandbox.processes.procfs import start_of
+
+CONTROLLERS: Final = ("memory", "pids", "cpuacct")
+
+_SYSTEM: Final = Path("/")
+_PREFIX: Final = "timeloom-"
+_EMPTY_S: Final = 2.0
+_PAUSE_S: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """A place where groups can be made, and which of the controllers their limits are of."""
+
+    folder: Path
+    version: int
+    controllers: tuple[str, ...]
+    top: Path | None = None
+    """The folder of the whole hierarchy, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that was made for one execution."""
+
+    parts: tuple[tuple[Hierarchy, Path], ...]
+
+    def add(self, pid: int) -> None:
+        """Moves the process into it, if there still is one; what it starts from then on is born there."""
+        for _, folder in self.parts:
+            with contextlib.suppress(ProcessLookupError):
+                (folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def limit(self, limits: Limits) -> None:
+        """Puts it under these limits."""
+        for place, folder in self.parts:
+            for file, value in _settings(place, limits):
+                _write(folder / file, value)
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process of it for want of memory."""
+        return any(_oom_kills(hierarchy, folder) > 0 for hierarchy, folder in self.parts)
+
+    @property
+    def counts_memory(self) -> bool:
+        """Whether the kernel keeps it to a limit of memory, whatever that is in: mappings, files in memory, sockets."""
+        return any("memory" in place.controllers for place, _ in self.parts)
+
+    def memory_bytes(self) -> int | None:
+        """The memory that is its own, each page counted once, without files that the kernel keeps in memory while there
+        is room; None where nobody counts it."""
+        for place, folder in self.parts:
+            counts = _counts(folder / "memory.stat") if "memory" in place.controllers else {}
+            names = ("total_rss", "total_shmem") if place.version == 1 else ("anon", "shmem")
+            if counts.keys() >= set(names):
+                return sum(counts[name] for name in names)
+        return None
+
+    def cpu_s(self) -> float | None:
+        """The processor time of all processes that were ever in it; None where nobody counts it."""
+        for place, folder in self.parts:
+            if place.version == 2 and (spent := _counts(folder / "cpu.stat").get("usage_usec")) is not None:
+                return spent / 1e6
+            if "cpuacct" in place.controllers:
+                return next((int(line) / 1e9 for line in _lines(folder / "cpuacct.usage")), None)
+        return None
+
+    def remove(self) -> None:
+        """Removes it; its processes are gone or about to be."""
+        deadline = time.monotonic() + _EMPTY_S
+        for _, folder in self.parts:
+            while folder.is_dir():
+                try:
+                    folder.rmdir()
+                except OSError:
+                    # The kernel lets go of a group a moment after its last process is gone.
+                    if time.monotonic() > deadline:
+                        break
+                    time.sleep(_PAUSE_S)
+
+
+def hierarchies(system: Path = _SYSTEM) -> tuple[Hierarchy, ...]:
+    """Where this process can make groups with limits of memory and processes; empty where it cannot."""
+    own = _own_groups(system / "proc/self/cgroup")
+    found: list[Hierarchy] = []
+    for line in _lines(system / "proc/self/mounts"):
+        _, place, kind, options, *_ = line.split(" ")
+        folder = system / place.lstrip("/")
+        match kind:
+            case "cgroup":
+                names = tuple(name for name in CONTROLLERS if name in options.split(","))
+                group = own.get(names[0], "") if names else ""
+                found += [Hierarchy(folder / group.lstrip("/"), 1, names, folder)] if names else []
+            case "cgroup2":
+                # A group that has processes cannot give its children controllers, so ours is made beside our own.
+                parent = (folder / own.get("", "").lstrip("/")).parent if own.get("", "/") != "/" else folder
+                given = "".join(_lines(parent / "cgroup.subtree_control")).split()
+                names = tuple(name for name in CONTROLLERS if name in given)
+                found += [Hierarchy(parent, 2, names, folder)] if names else []
+            case _:
+                pass
+    return tuple(each for each in found if os.access(each.folder, os.W_OK))
+
+
+def make_group(places: tuple[Hierarchy, ...], name: str, limits: Limits) -> Group | None:
+    """A new group with these limits, known as this process's; None where the kernel does not let us."""
+    whole = f"{_PREFIX}{_pid_namespace()}.{os.getpid()}.{start_of(os.getpid())}-{name}"
+    group = Group(tuple((place, place.folder / whole) for place in places))
+    try:
+        for _, folder in group.parts:
+            folder.mkdir()
+        group.limit(limits)
+    except OSError:
+        group.remove()
+        return None
+    return group if places else None
+
+
+def remove_groups_of_the_dead(places: tuple[Hierarchy, ...]) -> None:
+    """Removes the groups of processes that are not there any more, also where those were in other groups than ours."""
+    for place in places:
+        found = [Path(at) / name for at, names, _ in os.walk(place.top or place.folder) for name in names]
+        dead = [folder for folder in found if folder.name.startswith(_PREFIX) and not _is_alive(folder.name)]
+        Group(tuple((place, folder) for folder in dead)).remove()
+
+
+def _is_alive(name: str) -> bool:
+    """Whether the process may be there whose namespace, number and start are in the name of a group.
+
+    Numbers are used again, but not with the same start; of those of another namespace we know nothing.
+    """
+    match name.removeprefix(_PREFIX).partition("-")[0].split("."):
+        case [namespace, pid, started] if namespace == _pid_namespace() and pid.isdigit():
+            return start_of(int(pid)) == started
+        case _:
+            return True
+
+
+def _pid_namespace() -> str:
+    """The number of the namespace in which this process's number is its own."""
+    return f"pid{Path('/proc/self/ns/pid').stat().st_ino}"
+
+
+def _settings(place: Hierarchy, limits: Limits) -> list[tuple[str, str]]:
+    # One more than the program's: the first process of its namespace.
+    processes = ("pids.max", str(limits.processes + 1))
+    memory = (
+        [("memory.limit_in_bytes", str(limits.memory_bytes)), ("memory.swappiness", "0")]
+        if place.version == 1
+        else [("memory.max", str(limits.memory_bytes)), ("memory.swap.max", "0"), ("memory.oom.group", "1")]
+    )
+    return [*(memory if "memory" in place.controllers else []), *([processes] if "pids" in place.controllers else [])]
+
+
+def _own_groups(file: Path) -> dict[str, str]:
+    """The group of this process by controller; that of version 2 has none."""
+    found: dict[str, str] = {}
+    for line in _lines(file):
+        _, names, group = line.split(":", 2)
+        found.update(dict.fromkeys(names.split(","), group))
+    return found
+
+
+def _oom_kills(hierarchy: Hierarchy, folder: Path) -> int:
+    file = folder / ("memory.oom_control" if hierarchy.version == 1 else "memory.events")
+    return _counts(file).get("oom_kill", 0)
+
+
+def _counts(file: Path) -> dict[str, int]:
+    """The numbers of a file that has a name and a number in each line."""
+    return {name: int(number) for name, _, number in (line.partition(" ") for line in _lines(file))}
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def _write(file: Path, text: str) -> None:
+    # A kernel without accounting of swap has no such file.
+    with contextlib.suppress(FileNotFoundError):
+        file.write_text(text, encoding="ascii")

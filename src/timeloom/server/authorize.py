@@ -1,0 +1,141 @@
+"""The door: who is let in to what, the same for requests, WebSockets and Socket.IO."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, Literal, assert_never
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import IdError, conversation_id
+from timeloom.server.auth.access_policy import SAFE_METHODS
+from timeloom.server.auth.authenticate import EVERY, Act, Caller, address_of
+from timeloom.server.services import Call, Place, unknown
+
+Who = Literal["anybody", "known", "operator", "member", "admin", "owner", "reader", "decider"]
+"""Everybody; whoever has a key; whoever looks after the server; whoever belongs to the project; its admins; whose
+conversation it is, or an admin of the project, and to read it an approver; those who may read it, whatever the method
+is; whoever decides on what a turn waits for.
+"""
+
+TENANT_HEADER: Final = "x-timeloom-tenant"
+PROJECT_HEADER: Final = "x-timeloom-project"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+async def let_in(place: Place, who: Who, request: Request, names: Mapping[str, str], operation: str = "") -> Call:
+    """The call, if whoever sends it may; what is not theirs does not exist."""
+    if who == "anybody" or (who == "operator" and place.rules.metrics == "open"):
+        return Call(place=place, request=request, operation=operation)
+    caller = await recognised(place, request)
+    call = Call(place=place, request=request, caller=caller, operation=operation, call_id=str(names.get("call_id", "")))
+    match who:
+        case "known":
+            tenant, project = _own_project(place, caller, request)
+            return replace(call, tenant=tenant, project=project)
+        case "operator":
+            return _need(call, caller.is_operator, "this is for admins of all tenants and projects")
+        case "member":
+            return _member(call, names)
+        case "admin":
+            return _need(_member(call, names), caller.role == "admin", "this is for admins of the project")
+        case "owner":
+            return await _owner(call, names, "read" if request.method in SAFE_METHODS else "change")
+        case "reader":
+            return await _owner(call, names, "read")
+        case "decider":
+            decides = place.rules.approvals == "owner" or caller.role != "user"
+            words = "this is decided by approvers and admins of the project"
+            call = _need(await _owner(call, names, "decide"), decides, words)
+            await call.record(call.conversation.id)
+            return call
+        case _:
+            assert_never(who)
+
+
+async def recognised(place: Place, request: Request) -> Caller:
+    """Who it is; raises where nobody knows, or where they ask too often.
+
+    Whoever has a token gets in, whatever else comes from their address: otherwise any page that a person looks at could
+    lock them out of a server on their own machine.
+    """
+    try:
+        caller = await place.doorkeeper.caller(request)
+    except CodedError as error:
+        if error.code == "unauthorized":
+            place.gate.failed(address_of(request))
+        raise
+    place.gate.passed(caller.id)
+    return caller
+
+
+def handshake(scope: Scope, token: str = "") -> Request:
+    """The request that opens a connection for messages in both directions.
+
+    Its method is none of the safe ones: what follows can change something, so a page of another origin, which a browser
+    lets open WebSockets anywhere, is refused as it is for a POST. A token that was sent beside it counts as its header.
+    """
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if token:
+        said = (b"authorization", b"Bearer " + token.encode("utf-8", "surrogatepass"))
+        headers = [said, *(one for one in headers if one[0] != b"authorization")]
+    scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+    own: dict[str, object] = {"type": "http", "method": "CONNECT", "scheme": scheme, "headers": headers, "state": {}}
+    return Request({**scope, **own})
+
+
+async def let_in_again(call: Call, who: Who = "owner", call_id: str = "") -> Call:
+    """The call of somebody who keeps a connection, as if it were made now: they, or what they may, may have changed."""
+    names = {"tenant": call.tenant, "project": call.project, "call_id": call_id}
+    request = Request({**call.request.scope, "state": {}})
+    if call.info is None:
+        return await let_in(call.place, "member", request, names, call.operation)
+    return await let_in(call.place, who, request, {**names, "conversation_id": call.info.id}, call.operation)
+
+
+def _need(call: Call, may: bool, words: str) -> Call:
+    if not may:
+        raise CodedError("forbidden", words)
+    return call
+
+
+def _member(call: Call, names: Mapping[str, str]) -> Call:
+    tenant, project = names["tenant"], names["project"]
+    _need_member(call.caller, tenant, project)
+    return replace(call, tenant=tenant, project=project)
+
+
+async def _owner(call: Call, names: Mapping[str, str], act: Act) -> Call:
+    tenant, project, name = names["tenant"], names["project"], names["conversation_id"]
+    if not _belongs(call.caller, tenant, project):
+        raise unknown(name)
+    call = replace(call, tenant=tenant, project=project)
+    try:
+        return replace(call, info=await call.visible(conversation_id(name), act))
+    except IdError:
+        raise unknown(name) from None
+
+
+def _own_project(place: Place, caller: Caller, request: Request) -> tuple[str, str]:
+    """The project of an address that names none: the key's own, or for a key of several the one in the headers."""
+    asked = request.headers.get(TENANT_HEADER, ""), request.headers.get(PROJECT_HEADER, "")
+    tenant = asked[0] or (place.tenant if caller.tenant == EVERY else caller.tenant)
+    project = asked[1] or (place.project if caller.project == EVERY else caller.project)
+    _need_member(caller, tenant, project)
+    return tenant, project
+
+
+def _need_member(caller: Caller, tenant: str, project: str) -> None:
+    for kind, name in (("tenant", tenant), ("project", project)):
+        if not _NAME.fullmatch(name):
+            words = f"a {kind} has 1 to 64 letters, digits, '_', '.' or '-' and begins with a letter or digit"
+            raise CodedError("request_malformed", f"{words}, got {name[:80]!r}")
+    if not caller.is_member(tenant, project):
+        raise CodedError("forbidden", "the token is not of this project")
+
+
+def _belongs(caller: Caller, tenant: str, project: str) -> bool:
+    return bool(_NAME.fullmatch(tenant) and _NAME.fullmatch(project)) and caller.is_member(tenant, project)

@@ -1,0 +1,31 @@
+"""Readers: events are sent to one until they end, the reader leaves, or it does not take the last of them in time."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from timeloom.runtime.hub.subscription import Stream
+
+
+async def serve_reader(
+    stream: Stream, leave_s: float, sending: Coroutine[Any, Any, None], leaving: Coroutine[Any, Any, None]
+) -> None:
+    """Returns once the first of the two is done, or that long after the stream was ended; neither runs then."""
+    tasks = {
+        asyncio.create_task(sending),
+        asyncio.create_task(leaving),
+        asyncio.create_task(_left_behind(stream, leave_s)),
+    }
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()
+
+
+async def _left_behind(stream: Stream, leave_s: float) -> None:
+    await stream.ended.wait()
+    await asyncio.sleep(leave_s)

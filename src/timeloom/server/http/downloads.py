@@ -1,0 +1,97 @@
+"""Downloads: a file as a response that no browser runs, whole or in part."""
+
+import re
+from typing import Final, Literal
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from timeloom.core.codes import CodedError
+from timeloom.runtime.read.files import HostedFile
+from timeloom.server.http.byte_ranges import wanted_range
+from timeloom.server.http.problem_json import problem_of
+
+Disposition = Literal["attachment", "inline"]
+
+SHOWN: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
+"""What a browser may show by itself: pictures and plain text, in which nothing can run."""
+
+SANDBOX: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
+"""What a browser is told of every file, so that even one that it takes for a page can do nothing."""
+
+UNKNOWN: Final = "application/octet-stream"
+
+_MIME: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
+_UNQUOTED: Final = re.compile(r"[^ !#$&()+,\-.0-9;=@A-Z\[\]^_`a-z{}~]")
+
+
+class Download(StreamingResponse):
+    """A file on its way."""
+
+    media_type = "*/*"
+
+    def __init__(self, file: HostedFile, start: int, stop: int, status: int, headers: dict[str, str]) -> None:
+        super().__init__(file.pieces(start, stop), status, headers, media_type=headers["content-type"])
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Lets go of the file."""
+        await self._file.close()
+
+
+async def download(request: Request, file: HostedFile, disposition: Disposition) -> Response:
+    """The response to a request for the file: all of it, the range that is asked for, or that nothing has changed."""
+    size, tag = file.card.size_bytes, f'"{file.sha256}"'
+    headers = {
+        "content-type": content_type(file.card.mime),
+        "content-disposition": content_disposition(file.card.name, disposition, file.card.mime),
+        "content-security-policy": SANDBOX,
+        "accept-ranges": "bytes",
+        "etag": tag,
+    }
+    if tag in _tags(request.headers.get("if-none-match", "")):
+        await file.close()
+        return Response(status_code=304, headers={"etag": tag})
+    try:
+        # A date is no tag: the file has none, so it is sent whole.
+        asked = None if request.headers.get("if-range", tag) != tag else request.headers.get("range")
+        wanted = wanted_range(asked, size)
+    except CodedError as error:
+        await file.close()
+        refusal = problem_of(error, request.url.path)
+        refusal.headers["content-range"] = f"bytes */{size}"
+        return refusal
+    start, stop = wanted or (0, size)
+    headers["content-length"] = str(stop - start)
+    if wanted is None:
+        return Download(file, start, stop, 200, headers)
+    headers["content-range"] = f"bytes {start}-{stop - 1}/{size}"
+    return Download(file, start, stop, 206, headers)
+
+
+def content_type(mime: str) -> str:
+    """The type as a header says it; what is none is any bytes."""
+    kind = mime.partition(";")[0].strip().lower()
+    if not _MIME.fullmatch(kind):
+        return UNKNOWN
+    return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
+
+
+def content_disposition(name: str, disposition: Disposition, mime: str) -> str:
+    """Under which name a file is kept, and whether it may be shown; for a browser of any age."""
+    shown = disposition if content_type(mime).partition(";")[0] in SHOWN else "attachment"
+    plain = _UNQUOTED.sub("_", name)
+    extended = "" if plain == name else f"; filename*=UTF-8''{quote(name, safe='')}"
+    return f'{shown}; filename="{plain}"{extended}'
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}

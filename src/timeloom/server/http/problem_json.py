@@ -1,0 +1,105 @@
+"""Problems: errors as `application/problem+json`, each with a code of the registry."""
+
+import re
+from math import ceil
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from timeloom.core.codes import CODES, CodedError
+from timeloom.server.auth.authenticate import TokenError
+from timeloom.server.rate_limit import LimitedError
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+RETRY_AFTER_S: Final = 5
+"""When a client should try again while the server starts anew."""
+
+STATUSES: Final = MappingProxyType(
+    {
+        "request_malformed": 400,
+        "cursor_malformed": 400,
+        "block_malformed": 400,
+        "path_malformed": 400,
+        "path_not_a_file": 400,
+        "rn_malformed": 400,
+        "path_escapes_root": 400,
+        "path_too_long": 400,
+        "path_name_unsafe": 400,
+        "range_too_large": 400,
+        "unauthorized": 401,
+        "forbidden": 403,
+        "conversation_unknown": 404,
+        "entry_unknown": 404,
+        "model_unknown": 404,
+        "path_not_found": 404,
+        "route_unknown": 404,
+        "approval_unknown": 409,
+        "conflict": 409,
+        "conversation_held": 409,
+        "lease_lost": 409,
+        "turn_not_running": 409,
+        "turn_open": 409,
+        "request_too_large": 413,
+        "attachment_type_unavailable": 415,
+        "range_unsatisfiable": 416,
+        "request_timeout": 408,
+        "host_unknown": 421,
+        "rate_limited": 429,
+        "reruns_busy": 429,
+        "answer_missing": 502,
+        "server_closing": 503,
+        "store_closed": 503,
+        "store_locked": 503,
+        "store_unwritable": 503,
+    }
+)
+"""The status of each error that a request can bring about; all others are the server's own, 500."""
+
+_UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]")
+"""What a description in the header that asks for a token cannot have (RFC 6750, section 3)."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    instance: str
+
+
+def problem(
+    code: str, detail: str, instance: str, status: int | None = None, retry_after_s: float = RETRY_AFTER_S
+) -> Response:
+    """The response that says so."""
+    status = status or STATUSES.get(code, 500)
+    said = Problem(
+        type=f"urn:timeloom:{code}", title=CODES[code], status=status, detail=detail, code=code, instance=instance
+    )
+    return Response(msgspec.json.encode(said), status, _headers(status, retry_after_s), media_type=MEDIA_TYPE)
+
+
+def problem_of(error: CodedError, instance: str) -> Response:
+    """The response to an error of the registry; what is the server's own is not told in full."""
+    if STATUSES.get(error.code, 500) == 500:
+        return problem(error.code, "the server's log says more", instance)
+    retry_after_s = error.retry_after_s if isinstance(error, LimitedError) else RETRY_AFTER_S
+    said = problem(error.code, str(error), instance, retry_after_s=retry_after_s)
+    if isinstance(error, TokenError):
+        why = _UNQUOTABLE.sub("'", str(error))
+        said.headers["www-authenticate"] = f'Bearer error="invalid_token", error_description="{why}"'
+    return said
+
+
+def _headers(status: int, retry_after_s: float) -> dict[str, str]:
+    if status == 401:
+        return {"www-authenticate": "Bearer"}
+    if status == 408:
+        # The rest of the body is not waited for.
+        return {"connection": "close"}
+    return {"retry-after": str(max(1, ceil(retry_after_s)))} if status in (429, 503) else {}

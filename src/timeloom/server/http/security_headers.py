@@ -1,0 +1,79 @@
+"""Browsers: what every response tells them, and whose pages they may let in."""
+
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from timeloom.core.codes import CodedError
+from timeloom.server.auth.access_policy import Rules
+from timeloom.server.http.problem_json import problem_of
+
+HEADERS: Final = (
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+"""What every response says to browsers, unless it says otherwise itself."""
+
+ASKED_METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
+
+EXPOSED_HEADERS: Final = (
+    "accept-ranges",
+    "allow",
+    "content-disposition",
+    "content-length",
+    "content-range",
+    "etag",
+    "retry-after",
+    "www-authenticate",
+    "x-should-retry",
+)
+"""What a page of another origin may read of a response, beside what browsers always let it."""
+
+PREFLIGHT_S: Final = 600
+
+
+def guarded(app: ASGIApp, rules: Rules) -> ASGIApp:
+    """The application with these rules around it."""
+    inner = _with_origins(app, rules)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS:
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            rules.check_head(scope.get("method", "CONNECT"), scope.get("raw_path", b""), Headers(scope=scope))
+        except CodedError as error:
+            refusal = problem_of(error, scope["path"])
+            if scope["type"] == "websocket":
+                await WebSocket(scope, receive, send).send_denial_response(refusal)
+            else:
+                await refusal(scope, receive, send_with)
+            return
+        await inner(scope, receive, send_with)
+
+    return serve
+
+
+def _with_origins(app: ASGIApp, rules: Rules) -> ASGIApp:
+    if not rules.allow_origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=rules.allow_origins,
+        allow_methods=ASKED_METHODS,
+        # Any, for the clients of others have their own; cookies are not among them.
+        allow_headers=("*",),
+        expose_headers=EXPOSED_HEADERS,
+        max_age=PREFLIGHT_S,
+    )

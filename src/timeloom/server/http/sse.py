@@ -1,0 +1,99 @@
+"""Server-sent events: frames, and the response that sends them until its reader leaves or falls behind."""
+
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from timeloom.runtime.hub.events import ChatBlock, ChatComplete, ChatError, ConvStatus, Event, Heartbeat
+from timeloom.runtime.hub.hub import Streaming
+from timeloom.runtime.hub.subscription import Stream
+from timeloom.server.http.deliver import serve_reader
+
+MEDIA_TYPE: Final = "text/event-stream"
+
+MOST_BYTES: Final = 65_536
+"""How much is sent at once. Less sends more often; more holds back what could be on its way."""
+
+Frames = Callable[[Event], bytes]
+"""An event as it is sent; empty where it is not."""
+
+_LINES: Final = re.compile(rb"\r\n|\r|\n")
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def frame(event: Event) -> bytes:
+    """The event as it is sent."""
+    if isinstance(event, Heartbeat):
+        return b": still here\n\n"
+    said = _ENCODER.encode(event)
+    if not isinstance(event, ChatBlock):
+        return b"event: %s\ndata: %s\n\n" % (event.name.encode(), said)
+    # A block from outside is given back as it came, perhaps on several lines.
+    data = b"\ndata: ".join(_LINES.split(said)) if b"\n" in said or b"\r" in said else said
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.name.encode(), data)
+
+
+class EventStream(Response):
+    """A stream of events; with a turn, it ends when that turn has ended or waits for a person.
+
+    Other forms of the same events bring their own frames; what they leave out is empty.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, opened: Streaming, leave_s: float, turn_id: str = "", frames: Frames = frame) -> None:
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._opened = opened
+        self._leave_s = leave_s
+        self._turn_id = turn_id
+        self._frames = frames
+        self._stream: Stream | None = None
+
+    def end(self, why: ChatError) -> None:
+        """Its reader hears this last; nothing where there is none yet."""
+        if self._stream:
+            self._stream.end(why)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._opened as (stream, events), aclosing(events):
+            self._stream = stream
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await serve_reader(stream, self._leave_s, self._send(stream, events, send), _disconnected(receive))
+
+    async def _send(self, stream: Stream, events: AsyncGenerator[Event], send: Send) -> None:
+        """Events that come together go out together: each sending costs more than all that is done to an event."""
+        is_first = True
+        body = bytearray()
+        async for event in events:
+            body += self._frames(event)
+            if self._turn_id and not is_first and is_last(event, self._turn_id):
+                break
+            is_first = False
+            if body and (len(body) > MOST_BYTES or not stream.has_more):
+                await send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+                body.clear()
+        await send({"type": "http.response.body", "body": bytes(body), "more_body": False})
+
+
+def is_last(event: Event, turn_id: str) -> bool:
+    """Whether nothing more is told of the turn for now."""
+    match event:
+        case ChatComplete():
+            return event.turn_id == turn_id
+        case ConvStatus(state="waiting"):
+            return event.turn_id == turn_id
+        case ChatError():
+            return True
+        case _:
+            return False
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

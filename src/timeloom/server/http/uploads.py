@@ -1,0 +1,267 @@
+"""Uploads: forms with text files, parsed, counted and judged while they arrive; what is large waits on disk."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
+from typing import Final, TypeVar
+
+import msgspec
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import Request
+
+from timeloom.core.codes import CodedError
+from timeloom.core.paths.errors import PathError
+from timeloom.core.paths.names import check_name
+from timeloom.runtime.turn.attachments import TextFile
+from timeloom.server.http.validation_error import what_is_wrong
+from timeloom.tools.charsets import codec_of, exact_text
+from timeloom.tools.mime import UNKNOWN, bare, mime_of
+
+FORM: Final = "multipart/form-data"
+FILES: Final = "files"
+"""What clients call the parts with files; any part with a file name is one."""
+
+NAMELESS: Final = "a file has no name; send its part with a `filename`"
+
+SPOOLED_BYTES: Final = 64 * 1024
+"""How much of a file is kept in memory while it arrives. More costs memory per upload, less a file for small texts."""
+
+HEADERS_PER_PART: Final = 8
+
+SLOWEST_BYTES_PER_S: Final = 32 * 1024
+"""How slow an upload may be. Less lets somebody hold connections open for hours, more refuses bad networks."""
+
+_TEXT: Final = re.compile(r"text/[a-z0-9.+-]{1,100}")
+
+Body = TypeVar("Body")
+
+
+class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one request may bring along."""
+
+    max_bytes: int = 10 * 1024 * 1024
+    """Of all its files together."""
+    max_files: int = 10
+    max_field_bytes: int = 2 * 1024 * 1024
+    """Of all its fields together."""
+    patience_s: float = 30.0
+    """How long a request may take beside the time that its bytes need."""
+
+
+def is_form(request: Request) -> bool:
+    """Whether the request is a form."""
+    return bare(request.headers.get("content-type", "")) == FORM
+
+
+async def read_form(kind: type[Body], request: Request, limits: UploadLimits) -> tuple[Body, tuple[TextFile, ...]]:
+    """The fields of the form as a body of that type, and its files; raises where it is not as expected or too large."""
+    most_bytes = limits.max_bytes + limits.max_field_bytes
+    declared = request.headers.get("content-length", "")
+    due_bytes = int(declared[:20]) if declared.isdigit() else most_bytes
+    if due_bytes > most_bytes:
+        raise _too_large(f"a form has at most {most_bytes} bytes")
+    most_s = limits.patience_s + due_bytes / SLOWEST_BYTES_PER_S
+    with ExitStack() as files:
+        form = _Form(_boundary(request), limits, files)
+        try:
+            async with asyncio.timeout(most_s):
+                await _feed(form, request.stream(), most_bytes)
+        except TimeoutError as error:
+            raise CodedError("request_timeout", f"the form did not arrive within {most_s:g} seconds") from error
+        body = _converted(form.fields, kind)
+        return body, await asyncio.to_thread(form.text_files)
+
+
+async def _feed(form: "_Form", chunks: AsyncIterator[bytes], most_bytes: int) -> None:
+    taken = 0
+    async for chunk in chunks:
+        taken += len(chunk)
+        if taken > most_bytes:
+            raise _too_large(f"a form has at most {most_bytes} bytes")
+        try:
+            # Elsewhere: what is large is written to disk.
+            await asyncio.to_thread(form.feed, chunk)
+        except FormParserError as error:
+            raise _malformed(f"the form cannot be read: {error}") from error
+    if not form.is_complete:
+        raise _malformed("the form ends before its last boundary")
+
+
+@dataclass(slots=True)
+class _Part:
+    """One part of the form: a field, or a file where it has a file name."""
+
+    headers: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    name: str = ""
+    file_name: str | None = None
+    mime: str = ""
+    charset: str = ""
+    """What whoever sent it says it is written in; empty where they do not."""
+    value: bytearray = field(default_factory=bytearray)
+    file: SpooledTemporaryFile[bytes] | None = None
+
+
+class _Form:
+    """Takes in a form piece by piece."""
+
+    def __init__(self, boundary: bytes, limits: UploadLimits, files: ExitStack) -> None:
+        self._limits = limits
+        self._files = files
+        self._file_bytes = self._field_bytes = 0
+        self._header = (bytearray(), bytearray())
+        self._part = _Part()
+        self._kept: list[_Part] = []
+        self.fields: dict[str, str] = {}
+        self.is_complete = False
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._open,
+                "on_part_data": lambda data, start, end: self._take(data[start:end]),
+                "on_part_end": self._end,
+                "on_end": self._complete,
+            },
+            max_header_count=HEADERS_PER_PART,
+        )
+
+    def feed(self, chunk: bytes) -> None:
+        """Takes in the next piece."""
+        self._parser.write(chunk)
+
+    def text_files(self) -> tuple[TextFile, ...]:
+        """The files, read one after the other."""
+        return tuple(_text_file(part) for part in self._kept)
+
+    def _begin(self) -> None:
+        self._part = _Part()
+
+    def _end_header(self) -> None:
+        name, value = self._header
+        self._part.headers[name.decode("latin-1").lower()] = bytes(value)
+        self._header = (bytearray(), bytearray())
+
+    def _open(self) -> None:
+        part = self._part
+        disposition, options = parse_options_header(part.headers.get("content-disposition", b""))
+        if disposition != b"form-data" or b"name" not in options:
+            raise _malformed("a part of the form has no name")
+        part.name = _decoded(options[b"name"], "the name of a field")
+        if b"filename" in options:
+            part.file_name = _decoded(options[b"filename"], "the name of a file")
+            self._open_file(part, part.file_name)
+        elif part.name == FILES:
+            raise _malformed(NAMELESS)
+        elif part.name in self.fields:
+            raise _malformed(f"the field {part.name[:40]!r} is there twice")
+
+    def _open_file(self, part: _Part, name: str) -> None:
+        if not name:
+            # What a browser sends where no file was chosen.
+            return
+        _check_file_name(name)
+        declared = part.headers.get("content-type", b"")
+        part.mime = _text_type(name, declared.decode("latin-1"))
+        part.charset = parse_options_header(declared)[1].get(b"charset", b"").decode("latin-1")
+        if part.charset and not codec_of(part.charset):
+            raise _no_text(name, f"the charset {part.charset[:40]!r} is not known here; send it as UTF-8")
+        if len(self._kept) == self._limits.max_files:
+            raise _too_large(f"a request has at most {self._limits.max_files} files")
+        part.file = self._files.enter_context(_spool())
+        self._kept.append(part)
+
+    def _take(self, data: bytes) -> None:
+        part = self._part
+        if part.file is not None:
+            self._file_bytes += len(data)
+            if self._file_bytes > self._limits.max_bytes:
+                raise _too_large(f"the files of a request have at most {self._limits.max_bytes} bytes")
+            part.file.write(data)
+        elif part.file_name is not None:
+            raise _malformed(NAMELESS)
+        else:
+            self._field_bytes += len(data)
+            if self._field_bytes > self._limits.max_field_bytes:
+                raise _too_large(f"the fields of a form have at most {self._limits.max_field_bytes} bytes")
+            part.value += data
+
+    def _end(self) -> None:
+        if self._part.file_name is None:
+            self.fields[self._part.name] = _decoded(bytes(self._part.value), f"the field {self._part.name[:40]!r}")
+
+    def _complete(self) -> None:
+        self.is_complete = True
+
+
+def _spool() -> SpooledTemporaryFile[bytes]:
+    return SpooledTemporaryFile(SPOOLED_BYTES)
+
+
+def _boundary(request: Request) -> bytes:
+    _, options = parse_options_header(request.headers.get("content-type", ""))
+    boundary = options.get(b"boundary", b"")
+    if not 0 < len(boundary) <= 70:
+        raise _malformed("Content-Type says no boundary of 1 to 70 characters")
+    return boundary
+
+
+def _text_type(name: str, declared: str) -> str:
+    """The type of the file, which is text; by its name where whoever sent it does not know."""
+    mime = bare(declared)
+    if mime in ("", UNKNOWN):
+        mime = mime_of(name)
+        mime = "text/plain" if mime == UNKNOWN else mime
+    if not _TEXT.fullmatch(mime):
+        raise _no_text(name, "only text can be attached for now")
+    return mime
+
+
+def _text_file(part: _Part) -> TextFile:
+    name = part.file_name or ""
+    assert part.file is not None
+    part.file.seek(0)
+    text = exact_text(part.file.read(), part.charset)
+    if text is None:
+        written = part.charset[:40] or "UTF-8"
+        raise _no_text(name, f"it is no text in {written}; send it as UTF-8, or say which: text/plain; charset=…")
+    return TextFile(name=name, mime=part.mime, text=text)
+
+
+def _converted(fields: dict[str, str], kind: type[Body]) -> Body:
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _malformed(f"the form is not as expected: {what_is_wrong(error, kind)}") from error
+
+
+def _decoded(data: bytes, what: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise _malformed(f"{what} is not UTF-8") from error
+
+
+def _malformed(message: str) -> CodedError:
+    return CodedError("request_malformed", message)
+
+
+def _too_large(message: str) -> CodedError:
+    return CodedError("request_too_large", message)
+
+
+def _check_file_name(name: str) -> None:
+    try:
+        check_name(name)
+    except PathError as error:
+        raise PathError(error.code, f"{name[:60]!r} cannot be attached: {error}") from error
+
+
+def _no_text(name: str, why: str) -> CodedError:
+    return CodedError("attachment_type_unavailable", f"{name[:60]!r} cannot be attached: {why}")

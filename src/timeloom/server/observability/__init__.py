@@ -1,0 +1,1 @@
+"""Metrics, logs and telemetry of the server."""

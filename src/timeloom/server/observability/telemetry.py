@@ -1,0 +1,69 @@
+"""Telemetry: the spans of the conversations that are open here, sent to a collector by OTLP over HTTP."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio.to_thread
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from timeloom import __version__
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.runtime.read.otel_spans import Span, Spans
+
+_KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
+
+
+class Telemetry:
+    """Hears of entries and hands on the spans that they end; the SDK sends them from a thread of its own."""
+
+    def __init__(self, processor: BatchSpanProcessor, *, content: bool) -> None:
+        self._processor = processor
+        self._content = content
+        self._resource = Resource.create({"service.name": "timeloom", "service.version": __version__})
+        self._scope = InstrumentationScope("timeloom", __version__)
+
+    def of(self, conversation: ConversationId) -> Callable[[Entry], None]:
+        """What the entries of a conversation that was just opened are told to."""
+        spans = Spans(conversation, content=self._content)
+
+        def hear(entry: Entry) -> None:
+            if span := spans.add(entry):
+                self._processor.on_end(self._readable(span))
+
+        return hear
+
+    def _readable(self, span: Span) -> ReadableSpan:
+        trace_id = int(span.trace_id, 16)
+        return ReadableSpan(
+            name=span.name,
+            context=_context(trace_id, span.span_id),
+            parent=_context(trace_id, span.parent_id) if span.parent_id else None,
+            resource=self._resource,
+            attributes=span.attributes,
+            kind=_KINDS[span.kind],
+            status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
+            start_time=span.start_ns,
+            end_time=span.end_ns,
+            instrumentation_scope=self._scope,
+        )
+
+
+@asynccontextmanager
+async def open_telemetry(endpoint: str, *, content: bool) -> AsyncGenerator[Telemetry]:
+    """The telemetry that sends there; what waits is sent at the end."""
+    processor = BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces"))
+    try:
+        yield Telemetry(processor, content=content)
+    finally:
+        await anyio.to_thread.run_sync(processor.shutdown)
+
+
+def _context(trace_id: int, span_id: str) -> SpanContext:
+    return SpanContext(trace_id, int(span_id, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

@@ -1,0 +1,95 @@
+"""Answers: the events of a turn as a client hears them that knows nothing but text."""
+
+from typing import Final
+
+import msgspec
+
+from timeloom.core.blocks import Completion, ModelAnswered, TurnEnded
+from timeloom.core.blocks.round import Usage
+from timeloom.core.blocks.turn import EndReason
+from timeloom.runtime.hub.events import ChatApproval, ChatBlock, ChatComplete, ChatDelta, ChatError, ChatStep, Event
+from timeloom.wire.block_json import decode_block
+
+ANSWER: Final = "answer"
+EPOCH: Final = "1970-01-01T00:00:00.000000Z"
+
+_WANTED: Final = frozenset(kind.type_name for kind in (Completion, ModelAnswered, TurnEnded))
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    type: str
+
+
+class Answer:
+    """Follows a turn: gives the text as it comes, and in the end what it took and how it ended."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.usage = Usage()
+        self.reason: EndReason | None = None
+        self.words = ""
+        """What was said of the end."""
+        self.error: ChatError | None = None
+        self._is_open = False
+        """Whether pieces came whose block did not."""
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return "".join(self.pieces)
+
+    def hear(self, event: Event) -> str:
+        """What the event adds to the text."""
+        match event:
+            case ChatDelta(channel="answer"):
+                return self._said(event.text)
+            case ChatStep(step="model"):
+                # Said in vain: the model is asked again, or goes on after it was interrupted.
+                self._is_open = False
+            case ChatBlock():
+                return self._stored(event.block)
+            case ChatApproval():
+                self._is_open = False
+                words = f"This waits for a person: may {event.tool_id} be called ({event.tool_call_id})? {event.text}"
+                return self._said(words.strip())
+            case ChatComplete():
+                self.reason = event.reason
+            case ChatError():
+                self.error = event
+            case _:
+                pass
+        return ""
+
+    def _said(self, text: str) -> str:
+        piece = text if self._is_open or not self.pieces else f"\n\n{text}"
+        self._is_open = True
+        self.pieces.append(piece)
+        return piece
+
+    def _stored(self, raw: msgspec.Raw) -> str:
+        if msgspec.json.decode(raw, type=_Kind).type not in _WANTED:
+            return ""
+        match decode_block(bytes(raw), EPOCH).block:
+            case Completion(text=text):
+                # What was heard piece by piece is not told again.
+                piece = "" if self._is_open or not isinstance(text, str) else self._said(text)
+                self._is_open = False
+                return piece
+            case ModelAnswered(usage=usage):
+                self.usage = _sum(self.usage, usage)
+            case TurnEnded(text=text):
+                self.words = text
+            case _:
+                pass
+        return ""
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
+        cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
+        cache_write_1h_tokens=one.cache_write_1h_tokens + other.cache_write_1h_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cost_nano_usd=one.cost_nano_usd + other.cost_nano_usd,
+    )

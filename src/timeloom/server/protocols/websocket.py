@@ -1,0 +1,120 @@
+"""A conversation over a WebSocket: the events of a stream one way, messages and events of the user the other."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
+
+from timeloom.core.codes import CodedError
+from timeloom.runtime.hub.events import ChatBlock, ChatError, Event, Heartbeat
+from timeloom.server.http.deliver import serve_reader
+from timeloom.server.protocols.client_message import refusal, take
+from timeloom.server.routes.chat import StreamQuery
+from timeloom.server.services import Call
+
+ACCEPTED: Final = "accepted"
+REFUSED: Final = "refused"
+
+CLOSE_CODES: Final = MappingProxyType({"reader_too_slow": 1013, "server_closing": 1012, "unauthorized": 1008})
+"""How a socket is closed after an error that ends its stream: try again later, the service restarts, not allowed; else
+1000."""
+
+GONE: Final = (WebSocketDisconnect, WebSocketDisconnected)
+"""How it is said that nobody is at the other end any more: at first, and then."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the server says: an event with the id that it has in a stream, or what became of what was sent as `ref`."""
+
+    event: str
+    data: object
+    id: int = 0
+    ref: str = ""
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client says; `ref` comes back with the answer."""
+
+    event: str
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+    ref: str = ""
+
+
+async def hold_socket(call: Call, websocket: WebSocket, query: StreamQuery) -> None:
+    """Hear what happens from the block after `after` on, and say something; raises only before it is accepted."""
+    opened = call.place.hub.stream(call.conversation, query.after)
+    await websocket.accept()
+    try:
+        async with opened as (stream, events), aclosing(events):
+            with call.watched(stream.end):
+                await serve_reader(stream, call.place.leave_s, _tell(websocket, events), _hear(websocket, call))
+    except CodedError as error:
+        # Deleted, perhaps, before the first of it was read.
+        why = refusal(error)
+        if await _send(websocket, Frame(event=why.name, data=why)):
+            await _close(websocket, CLOSE_CODES.get(why.code, 1000))
+
+
+async def _tell(websocket: WebSocket, events: AsyncGenerator[Event]) -> None:
+    code = 1000
+    async for event in events:
+        if isinstance(event, Heartbeat):
+            # The protocol has pings of its own.
+            continue
+        number = event.seq if isinstance(event, ChatBlock) else 0
+        if not await _send(websocket, Frame(event=event.name, id=number, data=event)):
+            return
+        if isinstance(event, ChatError):
+            code = CLOSE_CODES.get(event.code, code)
+    await _close(websocket, code)
+
+
+async def _hear(websocket: WebSocket, call: Call) -> None:
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        if not await _send(websocket, await _answer(call, message.get("text") or message.get("bytes") or b"")):
+            return
+
+
+async def _answer(call: Call, said: str | bytes) -> Frame:
+    """What became of it; one thing at a time, so what is sent in order is taken in order."""
+    ref = ""
+    try:
+        sending = _decoded(said)
+        ref = sending.ref
+        data = msgspec.json.decode(sending.data)
+        return Frame(event=ACCEPTED, ref=ref, data=await take(call, sending.event, data))
+    except CodedError as error:
+        return Frame(event=REFUSED, ref=ref, data=refusal(error))
+    except Exception:
+        _logger.exception("what was sent failed", extra={"fields": {"conversation_id": call.conversation.id}})
+        return Frame(event=REFUSED, ref=ref, data=refusal(CodedError("internal_error", "")))
+
+
+def _decoded(said: str | bytes) -> Sending:
+    try:
+        return msgspec.json.decode(said, type=Sending)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise CodedError("request_malformed", f"what is sent is a JSON object: {error}") from error
+
+
+async def _send(websocket: WebSocket, frame: Frame) -> bool:
+    """Whether somebody is there to hear it."""
+    try:
+        await websocket.send_text(msgspec.json.encode(frame).decode())
+    except GONE:
+        return False
+    return True
+
+
+async def _close(websocket: WebSocket, code: int) -> None:
+    with suppress(*GONE):
+        await websocket.close(code)

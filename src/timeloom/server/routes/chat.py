@@ -1,0 +1,135 @@
+"""Routes of a conversation that is held: messages, events, decisions, and the stream of what happens."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import IdError, call_id
+from timeloom.core.view.progress import CANCEL
+from timeloom.runtime.hub.live_conversation import Accepted, Sent
+from timeloom.runtime.turn.attachments import TextFile
+from timeloom.server.http.sse import MEDIA_TYPE, EventStream
+from timeloom.server.http.timestamps import need_past
+from timeloom.server.services import Call
+
+MAX_SEQ: Final = 2**53
+
+
+class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody says."""
+
+    message: Annotated[str, Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if not self.message.strip():
+            raise ValueError("a message says something")
+
+
+class MessageBody(SaidBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message; without a conversation it begins one."""
+
+    conversation_id: str | None = None
+
+
+class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event: `followup`, `steer`, `cancel`, or any other kind, which the model is told of."""
+
+    kind: Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]{0,63}\Z")]
+    text: str = ""
+    mime: Annotated[str, Meta(pattern=r"\Atext/[a-z0-9.+-]+\Z|\Aapplication/json\Z")] = "text/markdown"
+    started_ts: str = ""
+    """When it began, as RFC 3339 in UTC; empty where that is now."""
+
+
+class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person's decision, with a word of why."""
+
+    approved: bool
+    text: str = ""
+
+
+class StreamQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a stream begins, for clients that cannot send `Last-Event-ID`."""
+
+    after: Annotated[int, Meta(ge=0, le=MAX_SEQ)] = 0
+
+
+async def post_message(call: Call, body: MessageBody, files: tuple[TextFile, ...] = ()) -> Accepted | EventStream:
+    """Say something: it opens a turn, or is a follow-up of the one that runs."""
+    hub = call.place.hub
+    listens = MEDIA_TYPE in call.request.headers.get("accept", "")
+    if body.conversation_id:
+        info = await call.visible(body.conversation_id)
+        author = call.author_in(info)
+        if not listens:
+            return await hub.say(info.id, body.message, files, author)
+        accepted, opened = await hub.say_heard(info, body.message, files, author)
+    else:
+        header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
+        if not listens:
+            return await hub.begin(header, body.message, files)
+        accepted, opened = await hub.begin_heard(header, body.message, files)
+    call.request.state.accepted = accepted
+    return EventStream(opened, call.place.leave_s, accepted.turn_id)
+
+
+async def get_stream(call: Call, query: StreamQuery) -> EventStream:
+    """Hear what happens, from the block after `Last-Event-ID` on."""
+    after = _last_event_id(call.request) or query.after
+    return EventStream(call.place.hub.stream(call.conversation, after), call.place.leave_s)
+
+
+async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
+    """Send an event to the turn that runs; what it does not take any more opens the next."""
+    if body.kind == "followup" and not body.text.strip():
+        raise CodedError("request_malformed", "a follow-up has a text")
+    if files and (body.kind == CANCEL or (body.kind == "steer" and not body.text)):
+        raise CodedError("request_malformed", "what ends a turn has no attachments")
+    if body.started_ts:
+        need_past("started_ts", body.started_ts, call.place.clock)
+    if body.text and body.mime == "application/json":
+        _need_json(body.text)
+    sent = Sent(
+        kind=body.kind,
+        text=body.text,
+        by=call.caller.user,
+        author=call.author_in(call.conversation),
+        mime=body.mime,
+        started_ts=body.started_ts,
+        files=files,
+    )
+    return await call.place.hub.send(call.conversation.id, sent)
+
+
+async def post_approval(call: Call, body: DecisionBody) -> Accepted:
+    """Decide on a call that waits for a person; the turn goes on."""
+    return await decide(call, call.call_id, body)
+
+
+async def decide(call: Call, named: str, body: DecisionBody) -> Accepted:
+    """The decision of a caller who may decide, on a call of the call's conversation."""
+    try:
+        name = call_id(named)
+    except IdError as error:
+        raise CodedError("approval_unknown", str(error)) from error
+    return await call.place.hub.decide(call.conversation.id, name, body.approved, call.caller.user, body.text)
+
+
+def _need_json(text: str) -> None:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise CodedError("request_malformed", f"the text is not the JSON that mime says it is: {error}") from error
+
+
+def _last_event_id(request: Request) -> int:
+    text = request.headers.get("last-event-id", "")
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or int(text[:20]) > MAX_SEQ:
+        raise CodedError("request_malformed", f"Last-Event-ID is the id of a block, got {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,75 @@
+"""The books of the memory store: its ledger's grants and settled amounts, for as long as the process lives."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import count
+
+import msgspec
+
+from timeloom.core.ids import ConversationId
+from timeloom.ports.ledger import Amounts, Reservation, Reserved, scope
+from timeloom.stores.budget_rule import OpenCall, Standing, Total, refusal
+
+
+class MemoryBooks:
+    """`Books` of one event loop; who has a grant lives as long as they do."""
+
+    def __init__(self, check_open: Callable[[], None]) -> None:
+        self._check_open = check_open
+        self._grants: dict[str, Reserved] = {}
+        self._totals: defaultdict[str, Total] = defaultdict(Total)
+        self._numbers = count(1)
+
+    async def grant(self, reservation: Reservation) -> Reserved:
+        self._check_open()
+        others = [each for each in self._grants.values() if each.key != reservation.key]
+        why = refusal(reservation, {cap.scope: self._standing(cap.scope, others) for cap in reservation.caps})
+        if why:
+            raise why
+        granted = Reserved(
+            key=reservation.key,
+            conversation=reservation.conversation,
+            grant=f"memory.{next(self._numbers)}",
+            most=reservation.most,
+            scopes=tuple(cap.scope for cap in reservation.caps),
+        )
+        self._grants.pop(reservation.key, None)
+        if granted.scopes:
+            self._grants[reservation.key] = granted
+        return granted
+
+    async def close_grant(self, reserved: Reserved, actual: Amounts | None) -> None:
+        self._check_open()
+        found = self._grants.get(reserved.key)
+        if found and found.grant == reserved.grant:
+            del self._grants[reserved.key]
+            if actual:
+                self._charge(found, actual)
+
+    async def unsettled(self, conversation: ConversationId) -> tuple[Reserved, ...]:
+        self._check_open()
+        found = [each for each in self._grants.values() if each.conversation == conversation]
+        return tuple(sorted(found, key=lambda each: each.key))
+
+    async def spent(self, scope: str) -> Amounts:
+        self._check_open()
+        return self._totals.get(scope, Total()).amounts
+
+    def forget(self, conversation: ConversationId) -> None:
+        """Of a conversation that is deleted nothing stays but what others share."""
+        for key, each in list(self._grants.items()):
+            if each.conversation == conversation:
+                del self._grants[key]
+                self._charge(each, each.most.presumed)
+        own, turns = scope("conversation", conversation), scope("turn", conversation, "")
+        for name in [name for name in self._totals if name == own or name.startswith(turns)]:
+            del self._totals[name]
+
+    def _standing(self, scope: str, grants: list[Reserved]) -> Standing:
+        found = [each for each in grants if scope in each.scopes]
+        flight = [OpenCall(*msgspec.structs.astuple(each.most)) for each in found]
+        return Standing(self._totals.get(scope, Total()), flight)
+
+    def _charge(self, reserved: Reserved, actual: Amounts) -> None:
+        for each in reserved.scopes:
+            self._totals[each] = self._totals[each].after(reserved.most, actual)

@@ -1,0 +1,368 @@
+"""The memory store: the same promises as on disk for as long as the process lives, for tests and trials."""
+
+import re
+import unicodedata
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from msgspec.structs import replace
+
+from timeloom.core.blocks.extract_payloads import references
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.payload import BlobRef, ref_of
+from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.clock import Clock, SystemClock, timestamp
+from timeloom.ports.feedback import FeedbackPage, FeedbackQuery
+from timeloom.ports.journal import ConflictError
+from timeloom.ports.leases import HOLDER_CHARS, HeldError, Lease, LeaseLostError
+from timeloom.ports.ledger import Ledger
+from timeloom.ports.reader import ConversationInfo, ConversationPage, ConversationQuery, ConversationUnknownError
+from timeloom.ports.store import StoreError, Verified
+from timeloom.stores.batch import TITLE_CHARS, Batch, make_batch, named_tenant, open_turn_after
+from timeloom.stores.erasure import Erasure, check_places, make_erasure, unreferred
+from timeloom.stores.feedback_rows import Judgement, judgements, note_judgement
+from timeloom.stores.followers import Followers
+from timeloom.stores.in_memory.feedback import judged_page
+from timeloom.stores.in_memory.ledger import MemoryBooks
+from timeloom.stores.ledger import StoreLedger
+from timeloom.stores.search_terms import QUERY_CHARS, QUERY_WORDS, cursor_of, page_size, read_cursor, storable
+from timeloom.wire.record import decode_record
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+@dataclass(slots=True)
+class _Conversation:
+    number: int
+    info: ConversationInfo
+    records: list[bytes] = field(default_factory=list[bytes])
+    said: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    judged: dict[int, Judgement] = field(default_factory=dict[int, Judgement])
+    title_seq: int = 0
+    snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
+    epoch: int = 0
+    lease: Lease | None = None
+    held_since: str = ""
+
+
+class MemoryStore:
+    """A `Store` of one event loop; it keeps records as a file would, so that what loads has been written and read."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._books = MemoryBooks(self._check_open)
+        self._ledger = StoreLedger(self._books)
+        self._conversations: dict[ConversationId, _Conversation] = {}
+        self._open_turns: dict[ConversationId, TurnId] = {}
+        self._blobs: dict[tuple[str, BlobRef], bytes] = {}
+        self._followers = Followers()
+        self._numbers = 0
+
+    @classmethod
+    async def open(cls) -> Self:
+        """An empty store."""
+        return cls()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the conversations of this store may spend together."""
+        return self._ledger
+
+    async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
+        found = self._found(conversation)
+        if found.lease:
+            raise HeldError(conversation, f"{found.lease.holder}, in this process,", found.held_since)
+        # Numbers are never used twice, so a conversation that has the name of a deleted one begins above its epochs.
+        found.epoch = max(found.epoch, found.number << 32) + 1
+        found.lease = Lease(conversation, found.epoch, storable(holder[:HOLDER_CHARS]))
+        found.held_since = timestamp(self._clock.epoch_us())
+        return found.lease
+
+    async def release(self, lease: Lease) -> None:
+        found = self._conversations.get(lease.conversation)
+        if found and found.lease == lease:
+            found.lease = None
+
+    async def is_held(self, conversation: ConversationId) -> bool:
+        return self._found(conversation).lease is not None
+
+    async def begin(
+        self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
+    ) -> tuple[tuple[Entry, ...], Lease]:
+        return await self.append(conversation, 0, drafts), await self.acquire(conversation, holder)
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
+    ) -> tuple[Entry, ...]:
+        self._check_open()
+        found = self._conversations.get(conversation)
+
+        def read_text(ref: BlobRef) -> str:
+            return self._read(found.info.tenant if found else named_tenant(drafts), ref).decode("utf-8", "replace")
+
+        batch = make_batch(conversation, expected_tail, drafts, read_text)
+        _admit(conversation, found, lease)
+        tail = found.info.tail if found else 0
+        if tail != expected_tail:
+            raise ConflictError(conversation, expected_tail, tail)
+        found = found or self._created(batch)
+        tenant = found.info.tenant
+        for ref in batch.references:
+            if ref not in batch.payloads:
+                self._read(tenant, ref)
+        self._blobs.update({(tenant, ref): data for ref, data in batch.payloads.items()})
+        self._conversations[conversation] = found
+        _extend(found, batch)
+        self._note_open_turn(batch)
+        self._followers.wake((found.number,))
+        return batch.entries
+
+    async def delete(self, conversation: ConversationId) -> None:
+        gone = self._found(conversation)
+        del self._conversations[conversation]
+        self._open_turns.pop(conversation, None)
+        tenant = gone.info.tenant
+        others = [other for other in self._conversations.values() if other.info.tenant == tenant]
+        used = {ref for other in others for entry in _entries(other) for ref in references(entry)}
+        for ref in {ref for entry in _entries(gone) for ref in references(entry)} - used:
+            self._blobs.pop((tenant, ref), None)
+        self._followers.wake((gone.number,))
+        self._books.forget(conversation)
+        self._ledger.wake()
+
+    async def erase(
+        self,
+        conversation: ConversationId,
+        expected_tail: int,
+        entries: Sequence[Entry],
+        record: Draft,
+        lease: Lease | None = None,
+    ) -> Entry:
+        erasure = make_erasure(conversation, expected_tail, entries, record)
+        found = self._found(conversation)
+        _admit(conversation, found, lease)
+        if found.info.tail != expected_tail:
+            raise ConflictError(conversation, expected_tail, found.info.tail)
+        there = [entry for entry in _entries(found) if entry.seq in erasure.seqs]
+        check_places(there, erasure)
+        _replace(found, erasure)
+        (recorded,) = await self.append(conversation, expected_tail, [record], lease)
+        tenant = found.info.tenant
+        everyone = [other for other in self._conversations.values() if other.info.tenant == tenant]
+        for ref in unreferred(there, (entry for other in everyone for entry in _entries(other))):
+            self._blobs.pop((tenant, ref), None)
+        return recorded
+
+    async def scrub(self) -> None:
+        await self.drop_snapshots()
+
+    async def info(self, conversation: ConversationId) -> ConversationInfo:
+        return self._found(conversation).info
+
+    async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+        found = self._found(conversation)
+        start = max(0, after)
+        stop = found.info.tail if limit is None else min(found.info.tail, start + max(0, limit))
+        return [decode_record(found.records[seq - 1], seq) for seq in range(start + 1, stop + 1)]
+
+    async def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
+        found = self._found(conversation)
+        follower = self._followers.add(found.number)
+        seq = max(0, after)
+        try:
+            while not self._followers.closed and self._conversations.get(conversation) is found:
+                follower.forget()
+                if found.info.tail > seq:
+                    seq += 1
+                    yield decode_record(found.records[seq - 1], seq)
+                else:
+                    await follower.wait()
+        finally:
+            self._followers.remove(found.number, follower)
+
+    async def conversations(self, query: ConversationQuery) -> ConversationPage:
+        self._check_open()
+        size = page_size(query.limit)
+        found = [each.info for each in self._conversations.values() if _matches(each, query)]
+        found.sort(key=_order, reverse=True)
+        if query.cursor:
+            cursor = read_cursor(query.cursor)
+            found = [info for info in found if _order(info) < cursor]
+        return ConversationPage(tuple(found[:size]), cursor_of(found[size - 1]) if len(found) > size else "")
+
+    async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
+        found, wanted = self._found(conversation), _wanted(words)
+        seqs = [seq for seq, present in found.said.items() if any(_is_in(start, present) for start in wanted)]
+        return sorted(seqs, reverse=True)[: page_size(limit)]
+
+    async def judged(self, query: FeedbackQuery) -> FeedbackPage:
+        self._check_open()
+        return judged_page(query, ((each.info, each.judged.values()) for each in self._conversations.values()))
+
+    async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        self._check_open()
+        return sorted(name for name in self._conversations if name > after)[:limit]
+
+    async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
+        self._check_open()
+        return sorted(name for name in self._open_turns if name > after)[:limit]
+
+    async def read_blob(self, tenant: str, ref: BlobRef) -> bytes:
+        self._check_open()
+        return self._read(tenant, ref)
+
+    async def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
+        return (await self.read_blob(tenant, ref))[start : start + most_bytes]
+
+    async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
+        self._check_open()
+        found = self._conversations.get(conversation)
+        if found:
+            found.snapshots[version] = max(
+                found.snapshots.get(version, (0, b"")), (seq, data), key=lambda pair: pair[0]
+            )
+
+    async def load_snapshot(self, conversation: ConversationId, version: str) -> tuple[int, bytes] | None:
+        self._check_open()
+        found = self._conversations.get(conversation)
+        snapshot = found.snapshots.get(version) if found else None
+        return snapshot if found and snapshot and snapshot[0] <= found.info.tail else None
+
+    async def drop_snapshots(self) -> int:
+        self._check_open()
+        count = sum(len(each.snapshots) for each in self._conversations.values())
+        for each in self._conversations.values():
+            each.snapshots.clear()
+        return count
+
+    async def verify(self) -> Verified:
+        self._check_open()
+        entries = sum(each.info.tail for each in self._conversations.values())
+        return Verified(len(self._conversations), entries, len(self._blobs), ())
+
+    async def close(self) -> None:
+        self._followers.close()
+
+    def _created(self, batch: Batch) -> _Conversation:
+        header, ts = batch.header, batch.entries[0].ts
+        assert header is not None
+        self._numbers += 1
+        info = ConversationInfo(
+            id=batch.conversation,
+            tenant=header.tenant,
+            project=header.project,
+            user=header.user,
+            bundle=header.bundle,
+            parent=header.parent,
+            started_ts=ts,
+            last_ts=ts,
+            tail=0,
+        )
+        return _Conversation(self._numbers, info)
+
+    def _note_open_turn(self, batch: Batch) -> None:
+        turn = open_turn_after(self._open_turns.pop(batch.conversation, None), batch.entries)
+        if turn is not None:
+            self._open_turns[batch.conversation] = turn
+
+    def _found(self, conversation: ConversationId) -> _Conversation:
+        self._check_open()
+        found = self._conversations.get(conversation)
+        if not found:
+            raise ConversationUnknownError(conversation)
+        return found
+
+    def _read(self, tenant: str, ref: BlobRef) -> bytes:
+        data = self._blobs.get((tenant, ref))
+        if data is None:
+            raise BlobError("blob_missing", f"payload {ref.sha256[:64]!r} ({ref.size_bytes} bytes) is not stored")
+        assert ref_of(data) == ref
+        return data
+
+    def _check_open(self) -> None:
+        if self._followers.closed:
+            raise StoreError("store_closed", "the store is closed")
+
+
+def _admit(conversation: ConversationId, found: _Conversation | None, lease: Lease | None) -> None:
+    held = found.lease if found else None
+    if held == lease:
+        return
+    if not lease:
+        assert found is not None and held is not None
+        raise HeldError(conversation, f"{held.holder}, in this process,", found.held_since)
+    if not found:
+        raise LeaseLostError(conversation, "the conversation was deleted")
+    raise LeaseLostError(
+        conversation, f"{held.holder} holds it since {found.held_since}" if held else "it was released"
+    )
+
+
+def _extend(found: _Conversation, batch: Batch) -> None:
+    found.records += batch.records
+    title = found.info.title
+    if batch.title:
+        found.said.pop(found.title_seq, None)
+        found.title_seq, title = batch.title
+        found.said[found.title_seq] = frozenset(_words(title))
+    for one in judgements(batch):
+        note_judgement(found.judged, one)
+    found.said |= {seq: frozenset(_words(text)) for seq, text in batch.said}
+    found.info = ConversationInfo(
+        id=found.info.id,
+        tenant=found.info.tenant,
+        project=found.info.project,
+        user=found.info.user,
+        bundle=found.info.bundle,
+        title=title[:TITLE_CHARS],
+        parent=found.info.parent,
+        started_ts=found.info.started_ts,
+        last_ts=batch.last_ts,
+        tail=batch.tail,
+    )
+
+
+def _replace(found: _Conversation, erasure: Erasure) -> None:
+    for seq, data in zip(erasure.seqs, erasure.records, strict=True):
+        found.records[seq - 1] = data
+        found.said.pop(seq, None)
+        found.judged.pop(seq, None)
+    title = erasure.title_at(found.title_seq)
+    if title is not None:
+        found.info, found.title_seq = replace(found.info, title=title), 0
+    found.snapshots.clear()
+
+
+def _entries(found: _Conversation) -> Iterator[Entry]:
+    return (decode_record(record, seq) for seq, record in enumerate(found.records, 1))
+
+
+def _matches(found: _Conversation, query: ConversationQuery) -> bool:
+    info = found.info
+    if info.tenant != query.tenant or query.project not in ("", info.project) or query.user not in ("", info.user):
+        return False
+    if not query.words.strip():
+        return True
+    wanted = _wanted(query.words)
+    present = frozenset[str]().union(*found.said.values())
+    return bool(wanted) and all(_is_in(start, present) for start in wanted)
+
+
+def _wanted(words: str) -> list[str]:
+    return list(dict.fromkeys(_words(words[:QUERY_CHARS])))[:QUERY_WORDS]
+
+
+def _is_in(start: str, present: Iterable[str]) -> bool:
+    return any(word.startswith(start) for word in present)
+
+
+def _order(info: ConversationInfo) -> tuple[str, str]:
+    return info.last_ts, info.id
+
+
+def _words(text: str) -> list[str]:
+    """Words without case and accents, as nearly as the full-text index sees them."""
+    plain = "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+    return _WORD.findall(plain.lower())

@@ -1,0 +1,231 @@
+"""The schema of the journal's database, as small named migrations."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, cast
+
+import apsw
+
+from timeloom.ports.store import StoreError
+from timeloom.stores.sqlite.database import Database, Values
+from timeloom.stores.sqlite.tables import feedback, open_turns
+
+APPLICATION_ID: Final = 0x74_6C_6F_6D
+"""Marks a database file as a timeloom journal ("tlom")."""
+
+
+class Migration(NamedTuple):
+    """One step from a version of the schema to the next."""
+
+    name: str
+    sql: str
+    fill: Callable[[Database], None] | None = None
+    """Puts into the new places what follows from what is there already."""
+
+
+MIGRATIONS: Final = (
+    Migration(
+        "journal",
+        """
+        CREATE TABLE conversations(
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            tenant TEXT NOT NULL,
+            project TEXT NOT NULL,
+            user TEXT NOT NULL,
+            bundle TEXT NOT NULL,
+            parent TEXT,
+            title TEXT NOT NULL,
+            title_seq INTEGER NOT NULL,
+            started_ts TEXT NOT NULL,
+            last_ts TEXT NOT NULL,
+            tail INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX conversations_newest ON conversations(tenant, last_ts, id, project, user);
+
+        -- place is n << 32 | seq: the entries of a conversation lie together, in order, without a second index.
+        CREATE TABLE entries(
+            place INTEGER PRIMARY KEY,
+            form INTEGER NOT NULL,
+            crc INTEGER NOT NULL,
+            record BLOB NOT NULL
+        ) STRICT;
+        """,
+    ),
+    Migration(
+        "payloads",
+        """
+        CREATE TABLE payloads(
+            n INTEGER NOT NULL,
+            sha256 BLOB NOT NULL,
+            PRIMARY KEY (n, sha256)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX payloads_users ON payloads(sha256, n);
+
+        -- What a delete has still to remove from the blob folder, if nothing refers to it again.
+        CREATE TABLE doomed(
+            tenant TEXT NOT NULL,
+            sha256 BLOB NOT NULL,
+            PRIMARY KEY (tenant, sha256)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    ),
+    Migration(
+        "search",
+        """
+        CREATE VIRTUAL TABLE said USING fts5(
+            text, content='', contentless_delete=1, detail=none, tokenize='unicode61 remove_diacritics 2'
+        );
+        """,
+    ),
+    Migration(
+        "leases",
+        """
+        -- In the row that every append reads and writes; no holder, no lease.
+        ALTER TABLE conversations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE conversations ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+        ALTER TABLE conversations ADD COLUMN held_by TEXT NOT NULL DEFAULT '';
+        ALTER TABLE conversations ADD COLUMN held_since TEXT NOT NULL DEFAULT '';
+        """,
+    ),
+    Migration(
+        "ledger",
+        """
+        -- What was settled in each scope, and its largest call.
+        CREATE TABLE ledger(
+            scope TEXT NOT NULL PRIMARY KEY,
+            rounds INTEGER NOT NULL,
+            tokens INTEGER NOT NULL,
+            cost_nano_usd INTEGER NOT NULL,
+            tool_calls INTEGER NOT NULL,
+            wall_ms INTEGER NOT NULL,
+            largest_tokens INTEGER,
+            largest_cost_nano_usd INTEGER,
+            largest_wall_ms INTEGER
+        ) STRICT, WITHOUT ROWID;
+
+        -- Calls in flight, one row per scope that pays. There are few, so they have no second index.
+        CREATE TABLE grants(
+            scope TEXT NOT NULL,
+            key TEXT NOT NULL,
+            grant TEXT NOT NULL,
+            conversation TEXT NOT NULL,
+            rounds INTEGER NOT NULL,
+            tokens INTEGER,
+            cost_nano_usd INTEGER,
+            tool_calls INTEGER NOT NULL,
+            wall_ms INTEGER,
+            PRIMARY KEY (scope, key)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    ),
+    Migration(
+        "open turns",
+        """
+        -- In the row that every append reads and writes: the newest turn until it has ended.
+        ALTER TABLE conversations ADD COLUMN open_turn TEXT;
+        CREATE INDEX conversations_open ON conversations(id) WHERE open_turn IS NOT NULL;
+        """,
+        open_turns.fill,
+    ),
+    Migration(
+        "feedback",
+        """
+        -- What stands of the feedback on each turn; the words of it are in the entries alone.
+        CREATE TABLE feedback(
+            n INTEGER NOT NULL,
+            turn TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            said TEXT NOT NULL,
+            PRIMARY KEY (n, turn, seq)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX feedback_times ON feedback(at);
+        """,
+        feedback.fill,
+    ),
+    Migration("silent feedback", "", feedback.forget_silent),
+)
+"""In order, for ever: a migration that was released is never changed, only followed."""
+
+
+def version_of(connection: Database) -> int:
+    """How many migrations the database has seen; raises `StoreError` for one that is not ours, or newer than we are."""
+    application_id, version, tables = _described_together(connection)
+    if application_id != APPLICATION_ID and (application_id or version or tables):
+        raise StoreError("store_format_unknown", "journal.db is a database of another program; name another folder")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            "store_format_unknown",
+            f"the journal has format {version} and this timeloom knows up to {len(MIGRATIONS)}: "
+            "use the version that wrote it, or a newer one",
+        )
+    return version
+
+
+def migrate(connection: Database, version: int | None = None) -> None:
+    """Brings the database to that schema or the newest, each migration and its record in one transaction."""
+    wanted = len(MIGRATIONS) if version is None else version
+    while version_of(connection) < wanted:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _apply_next(connection)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def described(connection: Database) -> frozenset[Values]:
+    """What the database says of its tables and indexes, except of those that FTS5 makes for itself."""
+    sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE substr(name, 1, 5) <> 'said_'"
+    return frozenset(connection.execute(sql).fetchall())
+
+
+def expected(version: int) -> frozenset[Values]:
+    """What a database of that schema says of its tables and indexes."""
+    fresh = cast(Database, apsw.Connection(":memory:"))
+    try:
+        migrate(fresh, version)
+        return described(fresh)
+    finally:
+        fresh.close()
+
+
+def _apply_next(connection: Database) -> None:
+    # Asked again under the lock: another process may have been here.
+    version = version_of(connection)
+    if version == len(MIGRATIONS):
+        return
+    step = MIGRATIONS[version]
+    if version == 0:
+        _run(connection, "CREATE TABLE migrations(n INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT")
+        _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
+    _run(connection, step.sql)
+    if step.fill:
+        step.fill(connection)
+    connection.execute("INSERT INTO migrations VALUES (?, ?)", (version + 1, step.name))
+    _run(connection, f"PRAGMA user_version = {version + 1}")
+
+
+def _described_together(connection: Database) -> tuple[int, int, int]:
+    """Application id, version and number of tables, all of one moment: somebody else may be migrating."""
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        # The pragmas come from a page that is read again only where a transaction begins to read.
+        tables = _number(connection, "SELECT count(*) FROM sqlite_schema")
+        return _number(connection, "PRAGMA application_id"), _number(connection, "PRAGMA user_version"), tables
+    finally:
+        if alone:
+            connection.execute("COMMIT")
+
+
+def _run(connection: Database, sql: str) -> None:
+    # A cursor stops before the next statement until it is asked for more.
+    connection.execute(sql).fetchall()
+
+
+def _number(connection: Database, sql: str) -> int:
+    ((number,),) = connection.execute(sql).fetchall()
+    return number

@@ -1,0 +1,193 @@
+"""Changes: what an append and a delete do to the journal, each inside the writer's transaction."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.ports.blobs import BlobError
+from timeloom.ports.journal import ConflictError
+from timeloom.ports.leases import Lease
+from timeloom.ports.reader import ConversationUnknownError
+from timeloom.stores.batch import TITLE_CHARS, Batch, open_turn_after, record_crc
+from timeloom.stores.blob_folder import BlobFolder, Staging
+from timeloom.stores.feedback_rows import judgements
+from timeloom.stores.process_locks import Holders
+from timeloom.stores.search_terms import storable
+from timeloom.stores.sqlite.database import Database, typed
+from timeloom.stores.sqlite.tables import feedback, leases, open_turns
+from timeloom.stores.sqlite.tables import ledger_sql as accounts
+from timeloom.wire.record import RECORD_VERSION
+
+
+class Whereabouts(NamedTuple):
+    """Where a conversation lies and whose it is."""
+
+    number: int
+    tenant: str
+    tail: int
+    title_seq: int
+    epoch: int = 0
+    holder: str = ""
+    open_turn: TurnId | None = None
+
+
+def first_place(number: int) -> int:
+    """The place before the first entry of that conversation; the entry `seq` lies `seq` after it."""
+    return number << 32
+
+
+def last_place(number: int) -> int:
+    """The last place that the conversation can come to."""
+    return (number << 32) | 0xFFFF_FFFF
+
+
+def find(connection: Database, conversation: ConversationId) -> Whereabouts | None:
+    """Where the conversation is, if it is."""
+    sql = "SELECT n, tenant, tail, title_seq FROM conversations WHERE id = ?"
+    row = connection.execute(sql, (storable(conversation),)).fetchone()
+    return msgspec.convert(row, Whereabouts) if row else None
+
+
+def need(connection: Database, conversation: ConversationId) -> Whereabouts:
+    """Where the conversation is; raises `ConversationUnknownError`."""
+    found = find(connection, conversation)
+    if not found:
+        raise ConversationUnknownError(conversation)
+    return found
+
+
+def append(
+    connection: Database, blobs: BlobFolder, holders: Holders, batch: Batch, staging: Staging, lease: Lease | None
+) -> Whereabouts:
+    """Adds the batch after the tail that it expects, by who may, or raises `ConflictError` or what a lease raises."""
+    found = _find_with_lease(connection, batch.conversation)
+    if lease or (found and found.holder):
+        held = lease and found and found.epoch == lease.epoch and holders.is_own(found.holder)
+        if not held:
+            leases.admit(connection, holders, batch.conversation, lease)
+    tail = found.tail if found else 0
+    if tail != batch.expected_tail:
+        raise ConflictError(batch.conversation, batch.expected_tail, tail)
+    found = found or _create(connection, batch)
+    _insert_entries(connection, found.number, batch)
+    if batch.references:
+        _keep_payloads(connection, blobs, found, batch, staging)
+    _index(connection, found, batch)
+    if batch.title:
+        sql = "UPDATE conversations SET tail = ?, last_ts = ?, title = ?, title_seq = ? WHERE n = ?"
+        title_seq, title = batch.title
+        connection.execute(sql, (batch.tail, batch.last_ts, title[:TITLE_CHARS], title_seq, found.number))
+    else:
+        sql = "UPDATE conversations SET tail = ?, last_ts = ? WHERE n = ?"
+        connection.execute(sql, (batch.tail, batch.last_ts, found.number))
+    if given := judgements(batch):
+        feedback.note(connection, found.number, given)
+    open_turn = open_turn_after(found.open_turn, batch.entries)
+    if open_turn != found.open_turn:
+        open_turns.note(connection, found.number, open_turn)
+    return found
+
+
+def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
+    """Removes the conversation, and notes the payloads that may now have nobody who refers to them."""
+    found = need(connection, conversation)
+    span = (first_place(found.number), last_place(found.number))
+    # Deleted text is overwritten, not only forgotten. Always on, it would make the index's own tidying dearer.
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
+    sql = "INSERT OR IGNORE INTO doomed SELECT ?, sha256 FROM payloads WHERE n = ?"
+    connection.execute(sql, (found.tenant, found.number))
+    connection.execute("DELETE FROM payloads WHERE n = ?", (found.number,))
+    # One by one: a range would make FTS5 walk through the rows of all conversations.
+    indexed = connection.execute("SELECT id FROM said_docsize WHERE id BETWEEN ? AND ?", span).fetchall()
+    connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
+    connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
+    feedback.forget(connection, found.number)
+    connection.execute("DELETE FROM conversations WHERE n = ?", (found.number,))
+    accounts.forget(connection, conversation)
+    connection.execute("PRAGMA secure_delete = OFF").fetchall()
+    return found
+
+
+def purge_index(connection: Database) -> None:
+    """Rewrites the search index, in which words of deleted text lie until its parts are merged."""
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
+    connection.execute("INSERT INTO said(said) VALUES ('optimize')")
+
+
+def sweep(connection: Database, blobs: BlobFolder) -> None:
+    """Removes the doomed payloads to which still nothing refers.
+
+    A transaction of its own, after the one that made them unused is durable: a crash in between leaves files that
+    nobody needs, and never an entry without its payload. Appends hold the same lock when they look for a payload.
+    """
+    doomed = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
+    listed = typed(doomed, tuple[str, bytes])
+    blobs.remove([(tenant, sha256.hex()) for tenant, sha256 in listed if not is_used(connection, tenant, sha256)])
+    connection.execute("DELETE FROM doomed")
+
+
+def is_used(connection: Database, tenant: str, sha256: bytes) -> bool:
+    """Whether an entry of that tenant refers to the payload."""
+    sql = "SELECT 1 FROM payloads JOIN conversations USING (n) WHERE sha256 = ? AND tenant = ? LIMIT 1"
+    return connection.execute(sql, (sha256, tenant)).fetchone() is not None
+
+
+def _find_with_lease(connection: Database, conversation: ConversationId) -> Whereabouts | None:
+    sql = "SELECT n, tenant, tail, title_seq, epoch, holder, open_turn FROM conversations WHERE id = ?"
+    row = connection.execute(sql, (storable(conversation),)).fetchone()
+    return msgspec.convert(row, Whereabouts) if row else None
+
+
+def _create(connection: Database, batch: Batch) -> Whereabouts:
+    header = batch.header
+    assert header is not None
+    sql = (
+        "INSERT INTO conversations(id, tenant, project, user, bundle, parent, started_ts, title, title_seq, last_ts,"
+        " tail) VALUES (?, ?, ?, ?, ?, ?, ?, '', 0, '', 0)"
+    )
+    started_ts = batch.entries[0].ts
+    connection.execute(
+        sql,
+        (batch.conversation, header.tenant, header.project, header.user, header.bundle, header.parent, started_ts),
+    )
+    return Whereabouts(connection.last_insert_rowid(), header.tenant, 0, 0)
+
+
+def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
+    before = first_place(number)
+    rows = [
+        (before | entry.seq, RECORD_VERSION, record_crc(batch.conversation, entry.seq, record), record)
+        for entry, record in zip(batch.entries, batch.records, strict=True)
+    ]
+    connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
+
+
+def _keep_payloads(connection: Database, blobs: BlobFolder, found: Whereabouts, batch: Batch, staging: Staging) -> None:
+    for ref in batch.references:
+        # A file to which nothing refers may come from an append that died before it was durable.
+        if blobs.has(found.tenant, ref) and is_used(connection, found.tenant, bytes.fromhex(ref.sha256)):
+            continue
+        data = batch.payloads.get(ref)
+        if data is None:
+            raise BlobError(
+                "blob_missing",
+                f"conversation {batch.conversation} cannot refer to payload {ref.sha256[:64]!r} "
+                f"of {ref.size_bytes} bytes: its tenant has not stored it",
+            )
+        blobs.publish(found.tenant, ref, data, staging.get(ref))
+    rows: Sequence[tuple[int, bytes]] = [(found.number, bytes.fromhex(ref.sha256)) for ref in batch.references]
+    connection.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", rows)
+
+
+def _index(connection: Database, found: Whereabouts, batch: Batch) -> None:
+    before = first_place(found.number)
+    rows = [(before | seq, text) for seq, text in batch.said]
+    if batch.title:
+        if found.title_seq:
+            connection.execute("DELETE FROM said WHERE rowid = ?", (before | found.title_seq,))
+        title_seq, title = batch.title
+        rows.append((before | title_seq, title))
+    if rows:
+        connection.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)

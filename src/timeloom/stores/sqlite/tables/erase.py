@@ -1,0 +1,77 @@
+"""Erasing in the journal: records that are replaced, and the traces that they leave in its files."""
+
+import apsw
+
+from timeloom.core.timeline import Entry
+from timeloom.ports.leases import Lease
+from timeloom.stores.batch import record_crc
+from timeloom.stores.blob_folder import BlobFolder, Staging
+from timeloom.stores.erasure import Erasure, check_places, unreferred
+from timeloom.stores.process_locks import Holders
+from timeloom.stores.sqlite.connections import Connections, explained
+from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.tables import append_delete as changes
+from timeloom.stores.sqlite.tables import feedback
+from timeloom.stores.sqlite.tables.read_entries import decoded, rows_of
+
+
+def erase(
+    connection: Database, blobs: BlobFolder, holders: Holders, erasure: Erasure, lease: Lease | None
+) -> changes.Whereabouts:
+    """Puts the erased entries in their places, and notes the payloads that may now have nobody who refers to them."""
+    conversation = erasure.batch.conversation
+    changes.need(connection, conversation)
+    found = changes.append(connection, blobs, holders, erasure.batch, Staging(blobs), lease)
+    entries = [decoded(conversation, row) for row in rows_of(connection, found.number)]
+    there = _at(entries, erasure)
+    check_places(there, erasure)
+    taken = frozenset(erasure.seqs)
+    gone = unreferred(there, (*erasure.entries, *(entry for entry in entries if entry.seq not in taken)))
+    # What was there is overwritten, not only forgotten.
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
+    _replace(connection, found, erasure)
+    for ref in gone:
+        sha256 = bytes.fromhex(ref.sha256)
+        connection.execute("INSERT OR IGNORE INTO doomed VALUES (?, ?)", (found.tenant, sha256))
+        connection.execute("DELETE FROM payloads WHERE n = ? AND sha256 = ?", (found.number, sha256))
+    connection.execute("PRAGMA secure_delete = OFF").fetchall()
+    return found
+
+
+def scrub(connections: Connections) -> None:
+    """Writes the whole file anew without what was deleted, and empties the log, where it may stand as well.
+
+    Overwriting a row does not reach the copies of it that stay behind in a page when rows move to another one, nor the
+    parts of the search index that were merged before; a file that is written anew has neither.
+    """
+    try:
+        connection = connections.writer()
+        try:
+            # Kept in memory, the copy could take all there is.
+            connection.execute("PRAGMA temp_store = FILE").fetchall()
+            changes.purge_index(connection)
+            connection.execute("VACUUM").fetchall()
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise explained(error) from error
+
+
+def _at(entries: list[Entry], erasure: Erasure) -> list[Entry]:
+    return [entries[seq - 1] for seq in erasure.seqs if 1 <= seq <= len(entries)]
+
+
+def _replace(connection: Database, found: changes.Whereabouts, erasure: Erasure) -> None:
+    before = changes.first_place(found.number)
+    conversation = erasure.batch.conversation
+    for seq, record in zip(erasure.seqs, erasure.records, strict=True):
+        crc = record_crc(conversation, seq, record)
+        connection.execute("UPDATE entries SET crc = ?, record = ? WHERE place = ?", (crc, record, before | seq))
+        if connection.execute("SELECT 1 FROM said_docsize WHERE id = ?", (before | seq,)).fetchone():
+            connection.execute("DELETE FROM said WHERE rowid = ?", (before | seq,))
+        feedback.forget_one(connection, found.number, seq)
+    title = erasure.title_at(found.title_seq)
+    if title is not None:
+        sql = "UPDATE conversations SET title = ?, title_seq = 0 WHERE n = ?"
+        connection.execute(sql, (title, found.number))

@@ -1,0 +1,51 @@
+"""Open turns: which conversations have a turn that has not ended, kept in the conversation's own row."""
+
+from timeloom.core.blocks import TurnEnded, TurnStarted
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.stores.batch import open_turn_after
+from timeloom.stores.search_terms import storable
+from timeloom.stores.sqlite.database import Database, typed
+from timeloom.stores.sqlite.tables.entries_by_type import DAMAGE, entries_of_type, numbers
+
+
+def read_open(connection: Database, after: str, limit: int) -> list[ConversationId]:
+    """The ids that follow of conversations with an open turn, in order, whosever they are."""
+    # By this index: the one of all ids would lead through every conversation there is.
+    sql = (
+        "SELECT id FROM conversations INDEXED BY conversations_open"
+        " WHERE open_turn IS NOT NULL AND id > ? ORDER BY id LIMIT ?"
+    )
+    return [ConversationId(str(row[0])) for row in connection.execute(sql, (storable(after), limit))]
+
+
+def listed(connection: Database, number: int) -> TurnId | None:
+    """The open turn that the row of that conversation names."""
+    sql = "SELECT open_turn FROM conversations WHERE n = ?"
+    ((turn,),) = typed(connection.execute(sql, (number,)).fetchall(), tuple[str | None])
+    return None if turn is None else TurnId(turn)
+
+
+def note(connection: Database, number: int, turn: TurnId | None) -> None:
+    """Puts down which turn of that conversation is open."""
+    connection.execute("UPDATE conversations SET open_turn = ? WHERE n = ?", (turn, number))
+
+
+def fill(connection: Database) -> None:
+    """Finds the open turns of conversations that were written before rows had a place for them."""
+    for number in numbers(connection):
+        try:
+            turn = _open_turn(connection, number)
+        except DAMAGE:
+            # It cannot be opened, so nobody could go on with it; the others can.
+            continue
+        if turn is not None:
+            note(connection, number, turn)
+
+
+def _open_turn(connection: Database, number: int) -> TurnId | None:
+    """The turn that the newest start begins, if no end follows it."""
+    first, last = number << 32, (number << 32) | 0xFFFF_FFFF
+    for started in entries_of_type(connection, TurnStarted.type_name, first, last, "DESC LIMIT 1"):
+        ends = entries_of_type(connection, TurnEnded.type_name, first | started.seq, last)
+        return open_turn_after(None, (started, *ends))
+    return None

@@ -1,0 +1,71 @@
+"""Reading: entries of one conversation, each checked on its way out."""
+
+from collections.abc import Iterator
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.ports.store import StoreError
+from timeloom.stores.batch import record_crc
+from timeloom.stores.sqlite.database import Database
+from timeloom.stores.sqlite.tables.append_delete import first_place, last_place
+from timeloom.wire.record import RECORD_VERSION, decode_record
+
+Row = tuple[int, object, object, object]
+"""Seq, form, checksum and record, which are of their types unless the row is damaged."""
+
+
+def rows_of(connection: Database, number: int, after: int = 0, limit: int = -1) -> Iterator[Row]:
+    """The stored rows after that seq, in order; a negative limit means all."""
+    before = first_place(number)
+    sql = "SELECT place - ?, form, crc, record FROM entries WHERE place > ? AND place <= ? ORDER BY place LIMIT ?"
+    return iter(connection.execute(sql, (before, before + after, last_place(number), limit)))
+
+
+def read_entries(
+    connection: Database, conversation: ConversationId, number: int, after: int, limit: int, tail: int
+) -> list[Entry]:
+    """The entries after that seq up to the tail or the limit; raises `StoreError` where one is missing or damaged."""
+    entries: list[Entry] = []
+    expected = after + 1
+    for row in rows_of(connection, number, after, limit):
+        if row[0] != expected:
+            raise _gap(conversation, expected, row[0])
+        entries.append(decoded(conversation, row))
+        expected += 1
+    if expected <= tail and (limit < 0 or len(entries) < limit):
+        raise _gap(conversation, expected, tail + 1)
+    if entries and entries[-1].seq > tail:
+        raise StoreError("store_damaged", f"conversation {conversation} has entries after its tail {tail}")
+    return entries
+
+
+def decoded(conversation: ConversationId, row: Row) -> Entry:
+    """The entry of a row; raises `StoreError` naming the conversation where it is not what was stored."""
+    seq, form, crc, record = row
+    if not (isinstance(form, int) and isinstance(record, bytes)):
+        raise _damaged(conversation, seq, "its row does not have the types it was stored with")
+    if form > RECORD_VERSION:
+        raise StoreError(
+            "store_format_unknown",
+            f"entry {seq} of conversation {conversation} has form {form} and this timeloom knows up to "
+            f"{RECORD_VERSION}: use the version that wrote it, or a newer one",
+        )
+    if record_crc(conversation, seq, record) != crc:
+        raise _damaged(conversation, seq, "its checksum does not fit")
+    try:
+        return decode_record(record, seq)
+    except CodedError as error:
+        raise _damaged(conversation, seq, str(error)) from error
+
+
+def _damaged(conversation: ConversationId, seq: int, why: str) -> StoreError:
+    return StoreError(
+        "entry_damaged", f"entry {seq} of conversation {conversation} is damaged ({why}); those before it load"
+    )
+
+
+def _gap(conversation: ConversationId, first: int, found: int) -> StoreError:
+    return StoreError(
+        "seq_gap", f"entries {first} to {found - 1} of conversation {conversation} are missing; those before them load"
+    )

@@ -1,0 +1,155 @@
+"""Leavings: what lies in the folder of a program that has ended, looked at without following anything that it made."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.paths import FileForm, PathError, PhysicalPath, rewrite
+from timeloom.platform.open_beneath import open_beneath, open_folder_beneath
+from timeloom.tools.workspace import MAX_FILE_BYTES, UNSEEN, WorkspaceError
+
+MAX_ENTRIES: Final = 20_000
+"""Most files and folders that are looked at; the rest of a program's folder is left alone."""
+
+MAX_DEPTH: Final = 64
+"""Deepest folder that is looked at."""
+
+_RESERVED: Final = f"names that begin with {UNSEEN} are reserved"
+_PASSED_OVER: Final = frozenset({"__pycache__"})
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the program left, and the file of the current turn that it becomes."""
+
+    place: str
+    """Relative to the program's folder."""
+    target: PhysicalPath
+    path: FileForm
+    writable: bool
+    """False where it lies in the place of an attachment."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether it lies elsewhere than where files of the current turn do."""
+        return self.place != str(self.target)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Something that is not kept, and why."""
+
+    name: str
+    reason: str
+
+
+class Leavings(msgspec.Struct, kw_only=True):
+    """What may be kept, in the order of its places, and what may not."""
+
+    files: list[Left] = []
+    refused: list[Refusal] = []
+    complete: bool = True
+
+
+def leavings(root: Path, turn: TurnId) -> Leavings:
+    """The files below the program's folder; of two that would become one file, that in the right place counts."""
+    found = Leavings()
+    for count, names in enumerate(_entries(root, found)):
+        if count >= MAX_ENTRIES:
+            found.complete = False
+            break
+        place = "/".join(names)
+        try:
+            found.files.append(_left(place, turn))
+        except PathError as error:
+            found.refused.append(Refusal(place, str(error)))
+    found.files.sort(key=lambda left: (left.moved, left.place))
+    return found
+
+
+def _left(place: str, turn: TurnId) -> Left:
+    meant = rewrite(place, turn)
+    return Left(place=place, target=meant.physical, path=meant.path, writable=meant.writable)
+
+
+def _entries(root: Path, found: Leavings) -> Iterator[tuple[str, ...]]:
+    """What is no folder, each by the names that lead to it; folders are opened from the root without links."""
+    folders: list[tuple[str, ...]] = [()]
+    opened = 0
+    while folders and opened < MAX_ENTRIES:
+        here = folders.pop()
+        opened += 1
+        try:
+            descriptor = open_folder_beneath(root, here)
+        except (CodedError, OSError) as error:
+            found.refused.append(Refusal("/".join(here), _reason(error)))
+            continue
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    if entry.name in _PASSED_OVER:
+                        continue
+                    if entry.name.startswith(UNSEEN):
+                        found.refused.append(Refusal("/".join((*here, entry.name)), _RESERVED))
+                    elif entry.is_dir(follow_symlinks=False) and len(here) < MAX_DEPTH:
+                        folders.append((*here, entry.name))
+                    else:
+                        yield (*here, entry.name)
+        finally:
+            os.close(descriptor)
+    found.complete = not folders
+
+
+def read_left(root: Path, left: Left, most: int = MAX_FILE_BYTES) -> bytes:
+    """What the file holds; raises a coded error for what is no plain file, has two names, is empty or too large."""
+    try:
+        descriptor = open_beneath(root, left.place.split("/"))
+    except OSError as error:
+        raise WorkspaceError("workspace_failed", _reason(error)) from None
+    with os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        data = file.read(most + 1) if size <= most else b""
+    if max(size, len(data)) > most:
+        raise WorkspaceError("file_too_large", f"file has {size} bytes, and at most {most} are kept")
+    if not data:
+        raise WorkspaceError("tool_result_error", "file is empty")
+    return data
+
+
+def size_left(root: Path, left: Left) -> int:
+    """How large the file says that it is; raises a coded error as `read_left` does."""
+    try:
+        descriptor = open_beneath(root, left.place.split("/"))
+    except OSError as error:
+        raise WorkspaceError("workspace_failed", _reason(error)) from None
+    try:
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A file as the program was given it; by then its original may have changed."""
+
+    size: int
+    sha256: bytes
+
+    @classmethod
+    def of(cls, file: Path) -> "Given":
+        """The file as it is now."""
+        with file.open("rb") as opened:
+            return cls(file.stat().st_size, hashlib.file_digest(opened, "sha256").digest())
+
+    def is_like(self, data: bytes) -> bool:
+        """Whether this is what was given."""
+        return len(data) == self.size and hashlib.sha256(data).digest() == self.sha256
+
+
+def _reason(error: CodedError | OSError) -> str:
+    # Only the system's name of an error: its text may name a folder of the host.
+    return str(error) if isinstance(error, CodedError) else errno.errorcode.get(error.errno or 0, "an unknown error")

@@ -1,0 +1,1 @@
+"""The tests; `tests.harness` holds what several suites share."""

@@ -1,0 +1,237 @@
+"""Scenes: what a user says, what the model answers, the tools it calls, and the person who is asked."""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.crash.external_world import Asked, Began, Did, Outside
+from timeloom.core.blocks import Followup, ToolCall
+from timeloom.core.policy.gates import Effect
+from timeloom.core.policy.next_step import INTERRUPTED
+from timeloom.ports.model import ModelEvent, ModelRequest, TextSegment
+from timeloom.ports.tool import Known, Outcome, Tool, ToolContext, ToolSpec
+from timeloom.providers.script import ScriptedModel, Step
+from timeloom.runtime.turn.loop import Turns
+from timeloom.tools.define import tool
+from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
+
+SEEN = re.compile(r"seen-[a-z]+-\w+")
+"""What tools show the model, and what it repeats in its answer: an answer is the same only if the prompt was."""
+
+IRREVERSIBLE = ("t.send", "t.pay")
+
+REFUSED = "spam"
+"""What the person never allows."""
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """What is said, and the decisions that are made; an answer ends a turn."""
+
+    prompts: Sequence[str]
+    decisions: Sequence[dict[str, object]]
+    followup_after: str = ""
+    """The tool during whose first call the user says something more."""
+
+
+def calls(tool_id: str, **params: object) -> dict[str, object]:
+    return {"action": "call_tool", "notes": f"I use {tool_id}.", "tool_call": {"tool_id": tool_id, "params": params}}
+
+
+ANSWER: dict[str, object] = {"action": "complete", "final_answer": "Done: @SEEN@"}
+
+PATCH = "@@ -1,2 +1,2 @@\n # Note\n-first\n+second\n"
+
+SCENES = {
+    "files": Scene(
+        prompts=("Look, put it away, and write a note.",),
+        decisions=(
+            calls("t.look", what="harbour"),
+            calls("t.put", what="parcel"),
+            calls("react.write", path="files/note.md", content="# Note\nfirst\n"),
+            calls("react.patch", path="files/note.md", patch=PATCH),
+            ANSWER,
+        ),
+        followup_after="t.put",
+    ),
+    "money": Scene(
+        prompts=("Send the letter and pay.", "And once more."),
+        decisions=(
+            calls("t.send", what="letter"),
+            calls("t.pay", what="fee"),
+            calls("t.send", what=REFUSED),
+            ANSWER,
+            calls("t.pay", what="tip"),
+            ANSWER,
+        ),
+    ),
+}
+
+
+class CrashModel:
+    """A scripted model that streams, and whose answer says what it has seen."""
+
+    def __init__(self, scene: Scene, outside: Outside, addition: str = "") -> None:
+        self._scene = scene
+        self._outside = outside
+        self._addition = addition
+
+    @property
+    def name(self) -> str:
+        return "script"
+
+    @property
+    def window_tokens(self) -> int:
+        return 200_000
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self._outside.put(Asked())
+        self._outside.boundary("asked")
+        shown = "".join(segment.text for segment in request.segments if isinstance(segment, TextSegment))
+        seen = " ".join(sorted(set(SEEN.findall(shown)))) + self._addition
+        replies = [json.dumps(decision).replace("@SEEN@", seen) for decision in self._scene.decisions]
+        script = ScriptedModel([Step(reply=_said(reply), chunk=60, delay_ms=0.2) for reply in replies])
+        halfway = False
+        async for event in script.stream(request):
+            yield event
+            if not halfway:
+                self._outside.boundary("streaming")
+            halfway = True
+        self._outside.boundary("heard")
+
+    async def close(self) -> None:
+        pass
+
+
+def _said(decision: str) -> str:
+    return (
+        f"<channel:thinking>Let me see.</channel:thinking><channel:ReactDecisionOutV2>{decision}"
+        "</channel:ReactDecisionOutV2>"
+    )
+
+
+class WatchedTool:
+    """A tool whose calls are put down outside, with a boundary before and after."""
+
+    def __init__(self, inner: Tool, outside: Outside, *, times: int = 1) -> None:
+        self._inner = inner
+        self._outside = outside
+        self._times = times
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._inner.spec
+
+    async def call(self, params: str, context: ToolContext) -> Outcome:
+        outcome = Outcome()
+        for _ in range(self._times):
+            self._outside.put(Began(self.spec.tool_id, context.tool_call_id))
+            self._outside.boundary(f"before {self.spec.tool_id}")
+            outcome = await self._inner.call(params, context)
+            self._outside.boundary(f"after {self.spec.tool_id}")
+        return outcome
+
+    async def reconcile(self, params: str, context: ToolContext) -> Known:
+        reconcile = getattr(self._inner, "reconcile", None)
+        return "unknown" if reconcile is None else await reconcile(params, context)
+
+
+def own_tools(outside: Outside, store_room: Path, send_effect: Effect) -> list[Tool]:
+    """A tool of each effect class; of those that cannot be repeated, one that can tell what became of its calls."""
+
+    async def look(what: str, context: ToolContext) -> str:
+        """Looks at something."""
+        outside.put(Did("t.look", context.tool_call_id, what))
+        return f"seen-look-{what}"
+
+    async def put(what: str, context: ToolContext) -> str:
+        """Puts something in its place."""
+        there = _put_away(store_room, what)
+        outside.put(Did("t.put", context.tool_call_id, what))
+        return f"seen-put-{there}"
+
+    async def send(what: str, context: ToolContext) -> str:
+        """Sends something for good."""
+        outside.put(Did("t.send", context.tool_call_id, what))
+        return "It is sent."
+
+    async def pay(what: str, context: ToolContext) -> str:
+        """Pays for something."""
+        outside.put(Did("t.pay", context.tool_call_id, what))
+        return f"seen-pay-{what}"
+
+    async def find_payment(what: str, context: ToolContext) -> str | None:
+        """Finds a payment."""
+        return f"seen-pay-{what}" if _is_done(outside, context.tool_call_id) else None
+
+    paying = tool("t.pay", effect="irreversible")(pay)
+    paying.reconciled_by(find_payment)
+    return [
+        tool("t.look", effect="pure")(look),
+        tool("t.put", effect="idempotent")(put),
+        tool("t.send", effect=send_effect)(send),
+        paying,
+    ]
+
+
+def _put_away(store_room: Path, what: str) -> int:
+    """How many things are there once this one is."""
+    (store_room / what).write_text(what)
+    return len(list(store_room.iterdir()))
+
+
+def crash_registry(outside: Outside, store_room: Path, fault: str = "") -> ToolRegistry:
+    """All tools, watched; by a fault one of them runs twice, or says that it may."""
+    tools: list[Tool] = [*react_tools(), *own_tools(outside, store_room, _send_effect(fault))]
+    twice = "t.look" if fault == "a tool runs twice" else ""
+    return ToolRegistry(WatchedTool(one, outside, times=2 if one.spec.tool_id == twice else 1) for one in tools)
+
+
+def _send_effect(fault: str) -> Effect:
+    return "idempotent" if fault == "an irreversible call is repeated" else "irreversible"
+
+
+class Person:
+    """Who sits before the terminal: says something more once, and decides what is asked after looking outside."""
+
+    def __init__(self, scene: Scene, outside: Outside) -> None:
+        self._scene = scene
+        self._outside = outside
+
+    async def catch_up(self, turns: Turns) -> None:
+        """Says and decides what there is to say and decide in the conversation as it was found."""
+        await self.say_more(turns)
+        await self._decide(turns)
+
+    async def say_more(self, turns: Turns) -> None:
+        """Says something more in the turn that uses the tool, unless that was said."""
+        session = turns.session
+        entries = await session.entries(range(1, session.views.tail + 1))
+        used = any(isinstance(e.block, ToolCall) and e.block.tool_id == self._scene.followup_after for e in entries)
+        if used and not any(isinstance(entry.block, Followup) for entry in entries):
+            await turns.inbox.follow_up("And be kind.")
+
+    async def _decide(self, turns: Turns) -> None:
+        question = turns.session.views.progress.open_call
+        if question is None or not question.is_asked:
+            return
+        if question.policy == INTERRUPTED:
+            approved = not _is_done(self._outside, question.call_id)
+        else:
+            approved = REFUSED not in await _params(turns, question.call_id)
+        await turns.inbox.decide(question.call_id, approved, by="ann")
+
+
+async def _params(turns: Turns, call_id: str) -> str:
+    session = turns.session
+    for entry in await session.entries(range(1, session.views.tail + 1)):
+        if isinstance(entry.block, ToolCall) and entry.block.tool_call_id == call_id:
+            return await session.text(entry.block.params)
+    raise LookupError(f"a question is about {call_id}, and no call has this id")
+
+
+def _is_done(outside: Outside, call_id: str) -> bool:
+    return any(isinstance(line, Did) and line.call == call_id for line in outside.lines())

@@ -1,0 +1,135 @@
+"""Histories: one conversation through as many lives of its process as it takes, and what is left of it."""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, repeat
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from tests.crash.checker import Evidence
+from tests.crash.external_world import Passed, read_lines
+from tests.crash.victim_process import BROKEN, CONVERSATION, DONE, Death, Fate, Plan
+from tests.harness.repository import ROOT, program
+from timeloom.ports.store import Finding
+from timeloom.runtime.replay.replay import ReplayedCall, replay
+from timeloom.stores.sqlite import SqliteStore
+from timeloom.tools.workspace import UNSEEN
+
+PROGRAM = program("tests.crash.victim_process")
+MOST_LIVES = 1000
+"""A history that takes more does not come to its end."""
+
+KILLED = -9
+
+
+class Zygote:
+    """The process that lives are forked from."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stderr: Path) -> None:
+        self._process = process
+        self._stderr = stderr
+
+    def live(self, plan: Plan) -> int:
+        """Lets a process live by that plan and says how it ended."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(plan) + b"\n")
+        self._process.stdin.flush()
+        status = msgspec.json.decode(self._process.stdout.readline(), type=Death).status
+        assert status != BROKEN, self._stderr.read_text()[-5000:]
+        return status
+
+
+@contextmanager
+def zygote(folder: Path) -> Generator[Zygote]:
+    """A process that is ready to be forked; what its children complain of lies in the folder."""
+    # Nobody could collect what a killed process has covered, and collecting it takes longer than living.
+    quiet = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    pipe = subprocess.PIPE
+    with (
+        (folder / "stderr.txt").open("wb") as stderr,
+        subprocess.Popen(PROGRAM, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=stderr, env=quiet) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield Zygote(process, folder / "stderr.txt")
+        finally:
+            process.kill()
+
+
+class Undisturbed(msgspec.Struct, frozen=True):
+    """What is left of a scene without a kill, the boundaries on the way, and how long the longest life took."""
+
+    evidence: Evidence
+    boundaries: Sequence[str]
+    life_s: float
+
+    def boundary(self, name: str) -> int:
+        """The number of the first boundary with that name."""
+        return next(number for number, place in enumerate(self.boundaries, 1) if place.endswith(name))
+
+
+class History:
+    """A conversation in a folder of its own."""
+
+    def __init__(self, zygote: Zygote, folder: Path, scene: str) -> None:
+        self._zygote = zygote
+        self.folder = folder
+        self._scene = scene
+        self.kills = 0
+        self.life_s = 0.0
+        """How long the longest life took."""
+        (folder / "room").mkdir(parents=True)
+        (folder / "outside.jsonl").touch()
+
+    def live(self, fate: Fate) -> int:
+        """One life, and how it ended."""
+        born = time.monotonic()
+        status = self._zygote.live(Plan(str(self.folder), self._scene, fate))
+        self.kills += status == KILLED
+        self.life_s = max(self.life_s, time.monotonic() - born)
+        return status
+
+    def play(self, fates: Iterable[Fate] = ()) -> Evidence:
+        """Lives, by these fates as long as there are any, until the last turn has ended; what is left then."""
+        for lives, fate in enumerate(chain(fates, repeat(Fate()))):
+            assert lives < MOST_LIVES, "the conversation does not come to its end"
+            if self.live(fate) == DONE:
+                break
+        return asyncio.run(self.evidence())
+
+    def passed(self) -> list[str]:
+        """The boundaries that were reached, in order."""
+        return [line.place for line in read_lines(self.folder / "outside.jsonl") if isinstance(line, Passed)]
+
+    async def evidence(self) -> Evidence:
+        """What is left in the folder."""
+        async with await SqliteStore.open(self.folder / "data") as store:
+            findings = [finding.message for finding in (await store.verify()).findings]
+            replayed = [found async for found in replay(store, CONVERSATION)]
+            findings += [f"a request cannot be made again: {found}" for found in replayed if not _is_same(found)]
+            return Evidence(
+                entries=await store.load(CONVERSATION),
+                lines=list(read_lines(self.folder / "outside.jsonl")),
+                findings=findings,
+                open_turns=await store.open_turns(),
+                files=MappingProxyType(dict(self._files())),
+            )
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """The files of the conversation's turns, by number of the turn and name."""
+        workspace = self.folder / "data" / "workspaces" / CONVERSATION
+        for number, turn in enumerate(sorted(workspace.iterdir()), 1):
+            for file in sorted(turn.rglob("*")):
+                if file.is_file() and not file.name.startswith(UNSEEN):
+                    yield f"{number}/{file.relative_to(turn)}", file.read_text()
+
+
+def _is_same(found: ReplayedCall | Finding) -> bool:
+    return isinstance(found, ReplayedCall) and found.verdict == "same"

@@ -1,0 +1,198 @@
+"""A program to be killed: lives of a process that holds a conversation, each forked from this one, which stays.
+
+It reads plans from standard input, a JSON object a line, and answers each with how that life ended. What is imported is
+imported once, so that a life begins within milliseconds.
+"""
+
+import asyncio
+import hashlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.crash.crash_scenes import SCENES, CrashModel, Person, Scene, crash_registry
+from tests.crash.external_world import Born, Outside, Rested, Stored
+from timeloom.app import Setting, make_turns
+from timeloom.core.blocks import ConversationStarted, RoundStarted, ToolCall
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.leases import Lease
+from timeloom.ports.reader import ConversationUnknownError
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.loop import Turns
+from timeloom.runtime.turn.resume_open_turns import Ended, Waiting, recover
+from timeloom.stores.sqlite import SqliteStore
+from timeloom.wire.record import encode_record
+
+CONVERSATION = ConversationId("conv_crash")
+HEADER = ConversationStarted(tenant="t", project="p", user="ann")
+DONE, BROKEN, WAITING = 0, 1, 3
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """How a life is to end; without a word, by itself."""
+
+    kill_at: int | None = None
+    """Die at that boundary, counted over all lives."""
+    kill_at_new: str = ""
+    """Die at the first boundary that no life has reached before and whose name matches the pattern."""
+    kill_after_s: float | None = None
+    fault: str = ""
+    """Something that goes wrong, for the checker to find."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Where a life takes place, and its fate."""
+
+    folder: str
+    scene: str
+    fate: Fate = Fate()
+
+
+class Death(msgspec.Struct, frozen=True):
+    """How a life ended: its exit status, below zero for a signal."""
+
+    status: int
+
+
+class WatchedStore(SqliteStore):
+    """A store with a boundary before each append and after it, and a note outside of what it acknowledged."""
+
+    outside: Outside
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
+    ) -> tuple[Entry, ...]:
+        types = " ".join(draft.block.type_name for draft in drafts)
+        self.outside.boundary(f"before {types}")
+        entries = await super().append(conversation, expected_tail, drafts, lease)
+        self.outside.boundary(f"stored {types}")
+        for entry in entries:
+            self.outside.put(Stored(entry.seq, record_sha256(entry)))
+        self.outside.rounds += sum(isinstance(draft.block, RoundStarted) for draft in drafts)
+        return entries
+
+
+def record_sha256(entry: Entry) -> str:
+    """The hash of the entry as it is stored."""
+    return hashlib.sha256(encode_record(entry)).hexdigest()
+
+
+class Life:
+    """One process from its start to wherever it comes."""
+
+    def __init__(self, plan: Plan, store: WatchedStore, outside: Outside) -> None:
+        self._plan = plan
+        self._scene: Scene = SCENES[plan.scene]
+        self._store = store
+        self._outside = outside
+        self._person = Person(self._scene, outside)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def live(self) -> int:
+        """Goes on with what was left open, then says what there is left to say."""
+        if self._plan.fate.fault == "a turn is left open":
+            return DONE
+        for outcome in await recover(self._store, self._opened):
+            match outcome:
+                case Waiting():
+                    return WAITING
+                case Ended(reason="completed"):
+                    pass
+                case _:
+                    raise RuntimeError(f"the turn was not gone on with: {outcome}")
+        turns = await self._opened_or_begun()
+        try:
+            while len(turns.session.views.turns.turns) < len(self._scene.prompts):
+                if await turns.run(self._scene.prompts[len(turns.session.views.turns.turns)]) == "waiting":
+                    return WAITING
+            await turns.settle()
+        finally:
+            await asyncio.gather(*self._tasks)
+            await turns.session.close()
+        return DONE
+
+    async def _opened_or_begun(self) -> Turns:
+        try:
+            return await self._opened(CONVERSATION)
+        except ConversationUnknownError:
+            clock, ids = SystemClock(), RandomIds()
+            return self._turns(await Session.start(self._store, CONVERSATION, HEADER, clock, ids, holder="life"))
+
+    async def _opened(self, conversation: ConversationId) -> Turns:
+        session = await Session.resume(self._store, conversation, SystemClock(), RandomIds(), holder="life")
+        turns = self._turns(session)
+        await self._person.catch_up(turns)
+        return turns
+
+    def _turns(self, session: Session) -> Turns:
+        folder = Path(self._plan.folder)
+        fault = self._plan.fate.fault
+        model = CrashModel(self._scene, self._outside, "!" if fault == "another answer is given" else "")
+        registry = crash_registry(self._outside, folder / "room", fault)
+        turns = make_turns(session, model, Setting(data_dir=folder / "data"), lambda _: None, registry)
+
+        def say_more(entry: Entry) -> None:
+            if isinstance(entry.block, ToolCall) and entry.block.tool_id == self._scene.followup_after:
+                self._tasks.add(asyncio.create_task(self._person.say_more(turns)))
+
+        session.listen(say_more)
+        return turns
+
+
+async def live(plan: Plan) -> int:
+    """A life by that plan."""
+    folder = Path(plan.folder)
+    outside = Outside(folder / "outside.jsonl", plan.fate.kill_at, plan.fate.kill_at_new)
+    async with await WatchedStore.open(folder / "data") as store:
+        store.outside = outside
+        entries = await store.load(CONVERSATION) if await store.conversation_ids() else []
+        outside.rounds = sum(isinstance(entry.block, RoundStarted) for entry in entries)
+        outside.put(Born(len(entries)))
+        status = await Life(plan, store, outside).live()
+    outside.put(Rested(status == DONE))
+    return status
+
+
+def fork(plan: Plan) -> Death:
+    """Lets a child live by that plan."""
+    child = os.fork()
+    if not child:
+        status = BROKEN
+        try:
+            status = asyncio.run(live(plan))
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            # Nothing of this process may run on in the child, whatever happened to it.
+            sys.stderr.flush()
+            os._exit(status)
+    if plan.fate.kill_after_s is not None:
+        return Death(_killed(child, plan.fate.kill_after_s))
+    return Death(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def _killed(child: int, after_s: float) -> int:
+    deadline = time.monotonic() + after_s
+    while time.monotonic() < deadline:
+        time.sleep(0.0005)
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    print("ready", flush=True)
+    for line in sys.stdin.buffer:
+        print(msgspec.json.encode(fork(msgspec.json.decode(line, type=Plan))).decode(), flush=True)

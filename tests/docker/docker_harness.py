@@ -1,0 +1,57 @@
+"""What the tests of containers are built from: an open sandbox, a broker that answers, and what is left afterwards."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from timeloom.ports.sandbox import Limits, Program, Ran
+from timeloom.sandbox.docker import DockerProfile, DockerSandbox
+from timeloom.sandbox.docker.cleanup import RUNS_LABEL
+from timeloom.sandbox.docker.engine import Engine
+
+SOCKET = os.environ.get("TIMELOOM_DOCKER_SOCKET", "")
+Strategy = Literal["split", "combined"]
+STRATEGIES: tuple[Strategy, ...] = ("split", "combined")
+
+
+class EchoBroker:
+    """Answers a call with its parameters, and a fetch with its path."""
+
+    async def call(self, tool_id: str, params: str) -> str:
+        return f'{{"ok": true, "error": null, "ret": {params}}}'
+
+    async def fetch(self, path: str) -> str:
+        return f'{{"ok": true, "error": null, "ret": "{path}"}}'
+
+
+def profile(runs: Path, strategy: Strategy = "split", **more: object) -> DockerProfile:
+    """A profile for the engine of these tests, with more settings by name."""
+    settings: dict[str, object] = {"socket": SOCKET, "runs_dir": runs, "container_strategy": strategy, **more}
+    return DockerProfile(**settings)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def opened(settings: DockerProfile) -> AsyncGenerator[DockerSandbox]:
+    sandbox = DockerSandbox(settings)
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
+
+
+async def ran(sandbox: DockerSandbox, code: str, limits: Limits | None = None) -> Ran:
+    """How the program ended; what it left is gone."""
+    program = Program(code=code, execution_id="exec_1", limits=limits or Limits(wall_s=30))
+    async with sandbox.run(program, EchoBroker(), lambda _stream, _text: None) as result:
+        return result
+
+
+async def containers(runs: Path) -> list[str]:
+    """The containers that there are of supervisors with these folders."""
+    return [each.id for each in await Engine(Path(SOCKET)).containers(f"{RUNS_LABEL}={runs}")]
+
+
+def left_in(runs: Path) -> list[str]:
+    return [path.name for path in runs.rglob("*")] if runs.is_dir() else []

@@ -1,0 +1,76 @@
+"""The stage of the escape suite: sandboxes of every kind that can run here, and programs that try to get out."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from timeloom.ports.sandbox import Limits, Sandbox
+from timeloom.sandbox.local import LocalSandbox, LocalSettings
+from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Left, TableBroker, left, program
+
+SECRET = "canary-3f9a61c07be2"
+"""What no program may ever see: it stands in our environment and in files around the sandbox."""
+
+BACKENDS: dict[str, Callable[[Path], Sandbox]] = {
+    "local": lambda folder: LocalSandbox(LocalSettings(folder=folder, warm=0)),
+    "local-watchdog": lambda folder: LocalSandbox(LocalSettings(folder=folder, warm=0, cgroups=False)),
+    "local-warm": lambda folder: LocalSandbox(LocalSettings(folder=folder, warm=2, preload=("json",))),
+}
+
+
+@dataclass
+class Stage:
+    """A sandbox, and a loop in which programs are run in it."""
+
+    sandbox: Sandbox
+    runner: asyncio.Runner
+    outside: Path
+    """A folder of ours with the secret in it."""
+
+    def run(self, code: str, broker: TableBroker | None = None, limits: Limits | None = None) -> Left:
+        """What came of the program; the secret is in none of it."""
+        given = program(PRELUDE + code, limits=limits or Limits(wall_s=WAIT_S))
+        done = self.runner.run(left(self.sandbox, given, broker))
+        assert SECRET not in done.said
+        assert not any(SECRET.encode() in content for content in done.files.values())
+        return done
+
+    def fails(self, code: str, limits: Limits | None = None) -> str:
+        """What a program printed that tried everything and got nothing."""
+        done = self.run(code + "\nprint('tried all')\n", limits=limits)
+        assert "tried all" in done.heard.stdout, done.said
+        assert "ESCAPED" not in done.said, done.said
+        return done.heard.stdout
+
+
+def mounts(folder: Path) -> list[str]:
+    """What is mounted on this machine in that folder, or where a spawner has its stage in a namespace of its own."""
+    places = [line.split(" ") for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
+    return [
+        place for _, place, kind, *_ in places if place.startswith(str(folder)) or (place, kind) == ("/sys", "tmpfs")
+    ]
+
+
+PRELUDE = """
+import ctypes, errno, os, socket, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, what):
+    try:
+        got = what()
+    except Exception as error:
+        print("refused:", name, type(error).__name__, error)
+    else:
+        print("ESCAPED:", name, got)
+def system_call(number, *arguments):
+    long = [ctypes.c_long(each) if isinstance(each, int) else each for each in (number, *arguments)]
+    got = libc.syscall(*long)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+def called(name, *arguments):
+    got = getattr(libc, name)(*arguments)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+"""

@@ -1,0 +1,273 @@
+"""A stage for the examples: a scripted model, the real tools and a real store, with one time and counted ids.
+
+Each example has a folder of two files: `blocks.jsonl` is what its last turn left on the exported timeline, and
+`prompt.txt` is what the model was shown of that turn when it was last asked. `TIMELOOM_WRITE_GOLDEN=1` writes them
+anew, to be read before they are committed.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from timeloom.app import Setting, make_turns, open_session
+from timeloom.core.blocks import Attachment, AttachmentMeta, ConversationStarted, Digest
+from timeloom.core.ids import TurnId, make_turn_id
+from timeloom.core.payload import ref_of
+from timeloom.core.policy.gates import DEFAULT_POLICIES, Policy
+from timeloom.core.policy.next_step import Limits
+from timeloom.core.render.segments import RenderedSegment, as_text
+from timeloom.core.sources import SourceRow
+from timeloom.ports.model import DataSegment, ModelEvent, ModelRequest, Segment, TextPiece
+from timeloom.ports.store import Store
+from timeloom.ports.tool import Artifact, Outcome, Tool, ToolContext
+from timeloom.runtime.read.export import export_timeline
+from timeloom.runtime.turn.loop import Turns
+from timeloom.testing import ScriptedModel
+from timeloom.tools.define import tool
+from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
+
+FOLDER = Path(__file__).parent / "examples"
+EPOCH_US = 1_770_603_271_112_000
+HEADER = ConversationStarted(tenant="home", project="demo", user="ann")
+
+UNSHOWN = frozenset({"conv.header", "conv.title", "react.model.call", "react.model.outcome"})
+"""Types that no example shows: header and title, and what passed between the runtime and the model."""
+
+COURSE = frozenset({"turn.header", "user.prompt", "react.round.start", "assistant.completion", "react.turn.end"})
+"""Types that only an example of a whole turn shows."""
+
+MAX_TEXT_CHARS = 4_000
+"""Longest text that stands in `blocks.jsonl`."""
+
+CUT_CHARS = 60
+"""How much comes of a reply that is cut short."""
+
+SECTIONS = ("SOURCES POOL", "ANNOUNCE")
+"""The parts of a prompt's tail that go up to a blank line; the others are a title with indented lines below it."""
+
+
+def calls(tool_id: str, notes: str = "", thinking: str = "", **params: object) -> str:
+    """A reply that calls a tool."""
+    decision: dict[str, object] = {"action": "call_tool", "notes": notes}
+    decision["tool_call"] = {"tool_id": tool_id, "params": params}
+    return (f"<channel:thinking>{thinking}</channel:thinking>" if thinking else "") + decided(decision)
+
+
+def answers(text: str = "Done.", notes: str = "", summary: str = "") -> str:
+    """A reply that answers."""
+    said = decided({"action": "complete", "notes": notes, "final_answer": text})
+    return said + (f"<channel:summary>{summary}</channel:summary>" if summary else "")
+
+
+def decided(decision: dict[str, object]) -> str:
+    """A reply of this decision alone."""
+    return f"<channel:ReactDecisionOutV2>{json.dumps(decision, ensure_ascii=False)}</channel:ReactDecisionOutV2>"
+
+
+ROWS = (
+    SourceRow(sid=1, title="Best of Wuppertal", url="https://eat.example/w", text="Ten places, rated by guests."),
+    SourceRow(sid=2, title="Table guide", url="https://tables.example/wuppertal", text="Prices and opening hours."),
+)
+
+
+@tool("web_tools.web_search", effect="pure")
+async def search(context: ToolContext, queries: tuple[str, ...], n: int = 5) -> Outcome:
+    """Searches the web, of which these two pages are all."""
+    rows = ROWS[: n if queries else 0]
+    listed = [{"sid": row.sid, "title": row.title, "url": row.url} for row in rows]
+    result = Artifact(
+        path=f"tc:{context.turn_id}.{context.tool_call_id}.result",
+        mime="application/json",
+        text=json.dumps(listed),
+        kind="file",
+        visibility="internal",
+    )
+    return Outcome(sources=rows, artifacts=(result,))
+
+
+SEARCH = calls("web_tools.web_search", queries=["best restaurants wuppertal"], n=5)
+
+
+class OneTime:
+    """A clock that stands still, so that no example depends on how often somebody looks at it."""
+
+    def epoch_us(self) -> int:
+        return EPOCH_US
+
+
+class CountedIds:
+    """Random bits that are the given ones, then the numbers from 1."""
+
+    def __init__(self, given: Sequence[int] = ()) -> None:
+        self._given = list(given)
+        self._count = 0
+
+    @property
+    def next(self) -> int:
+        """What the next bits will be."""
+        return self._given[0] if self._given else self._count + 1
+
+    def bits(self) -> int:
+        if self._given:
+            return self._given.pop(0)
+        self._count += 1
+        return self._count
+
+
+class HeardModel:
+    """The scripted model, with all that it was asked, and with things that happen while it speaks."""
+
+    def __init__(self, replies: Sequence[str]) -> None:
+        self.replies = list(replies)
+        self.asked: list[ModelRequest] = []
+        self.meanwhile: dict[int, Callable[[], Awaitable[object]]] = {}
+        """What happens once the n-th request, counted from 1, begins to be answered."""
+        self.cut_short: set[int] = set()
+        """The requests of whose answer only a beginning comes; then the model says nothing more."""
+
+    @property
+    def name(self) -> str:
+        return "script"
+
+    @property
+    def window_tokens(self) -> int:
+        return 200_000
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.asked.append(request)
+        number = len(self.asked)
+        async for event in ScriptedModel(self.replies).stream(request):
+            cut = number in self.cut_short
+            yield TextPiece(event.text[:CUT_CHARS]) if cut and isinstance(event, TextPiece) else event
+            if number in self.meanwhile:
+                await self.meanwhile.pop(number)()
+            if cut:
+                await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that a user sends along."""
+
+    name: str
+    mime: str
+    data: bytes
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation; what its last turn left is what an example shows."""
+
+    store: Store
+    turns: Turns
+    model: HeardModel
+    ids: CountedIds
+
+    @property
+    def turn(self) -> TurnId:
+        """The last turn."""
+        return self.turns.session.views.progress.turn_id
+
+    async def says(self, prompt: str, *uploads: Upload) -> TurnId:
+        """The user says this, and a turn runs to its end."""
+        turn = make_turn_id(EPOCH_US // 1000, self.ids.next)
+        attached = [block for upload in uploads for block in _attached(upload, turn)]
+        await self.turns.run(prompt, tuple(attached))
+        assert self.turn == turn
+        return turn
+
+    async def agrees(self, name: str, *tail: str, whole: bool = False, first_round: int = 1) -> None:
+        """The blocks and the prompt are those of the example's folder.
+
+        Of the turn they have what its rounds did from `first_round` on, or with `whole` everything from its beginning
+        to its end; of the prompt's tail the parts with these titles.
+        """
+        start = f"[TURN {self.turn}]" if whole else f"[ROUND {first_round}]"
+        blocks = await self._blocks()
+        if not whole:
+            begins = next(n for n, block in enumerate(blocks) if block.get("meta") == {"round": first_round})
+            blocks = [block for block in blocks[begins:] if block["type"] not in COURSE]
+        lines = "".join(f"{json.dumps(_bounded(block), ensure_ascii=False)}\n" for block in blocks)
+        texts = {"blocks.jsonl": lines, "prompt.txt": self._prompt(start, tail)}
+        folder = FOLDER / name
+        if os.environ.get("TIMELOOM_WRITE_GOLDEN"):
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, text in texts.items():
+                (folder / file).write_text(text, encoding="utf-8")
+        assert texts == {file: (folder / file).read_text(encoding="utf-8") for file in texts}
+
+    async def _blocks(self) -> list[dict[str, object]]:
+        exported = b"".join([piece async for piece in export_timeline(self.store, self.turns.session.conversation)])
+        blocks = cast("list[dict[str, object]]", json.loads(exported)["blocks"])
+        return [block for block in blocks if block.get("turn_id") == self.turn and block["type"] not in UNSHOWN]
+
+    def _prompt(self, start: str, tail: Sequence[str]) -> str:
+        *cached, last = [_rendered(segment) for segment in self.model.asked[-1].segments]
+        _, head, rest = as_text(cached).rpartition(start)
+        return head + rest + "".join(_part(last.text, title) for title in tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where conversations are held."""
+
+    store: Store
+    folder: Path
+    tools: list[Tool] = field(default_factory=lambda: [search])
+    policies: tuple[Policy, ...] = DEFAULT_POLICIES
+
+    async def talk(self, *replies: str, limits: Limits | None = None, ids: CountedIds | None = None) -> Talk:
+        """A new conversation with a model that replies so."""
+        ids = ids or CountedIds()
+        session = await open_session(self.store, None, HEADER, clock=OneTime(), ids=ids)
+        model = HeardModel(replies)
+        setting = Setting(data_dir=self.folder, limits=limits or Limits(), policies=self.policies)
+        registry = ToolRegistry((*react_tools(), *self.tools))
+        turns = make_turns(session, model, setting, lambda _: None, registry)
+        return Talk(self.store, turns, model, ids)
+
+
+def _bounded(value: object) -> object:
+    """The value with very long texts in it as their length and hash, so that the files stay small."""
+    match value:
+        case str() if len(value) > MAX_TEXT_CHARS:
+            return f"<{len(value)} characters, sha256 {ref_of(value.encode()).sha256[:16]}>"
+        case dict():
+            return {name: _bounded(one) for name, one in cast("dict[str, object]", value).items()}
+        case list():
+            return [_bounded(one) for one in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _attached(upload: Upload, turn: TurnId) -> tuple[AttachmentMeta, Attachment]:
+    path = f"fi:{turn}.user.attachments/{upload.name}"
+    digest = Digest(artifact_path=path, mime=upload.mime, size_bytes=len(upload.data))
+    text = upload.data.decode() if upload.mime.startswith("text/") else None
+    data = upload.data if text is None else None
+    content = Attachment(artifact_path=path, mime=upload.mime, text=text, data=data, digest=digest)
+    return AttachmentMeta(digest=digest, summary=upload.summary), content
+
+
+def _rendered(segment: Segment) -> RenderedSegment:
+    if isinstance(segment, DataSegment):
+        return RenderedSegment(data=segment.data, mime=segment.mime)
+    return RenderedSegment(segment.text)
+
+
+def _part(tail: str, title: str) -> str:
+    """The part of a prompt's tail that begins with this title."""
+    lines = tail.split("\n")
+    start = end = next(n for n, line in enumerate(lines) if line.startswith(title))
+    while end + 1 < len(lines) and (lines[end + 1] if title in SECTIONS else lines[end + 1].startswith(" ")):
+        end += 1
+    return "".join(f"{line}\n" for line in lines[start : end + 1]) + "\n"

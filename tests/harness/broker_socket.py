@@ -1,0 +1,108 @@
+"""A stage for the door: a bootstrap as a plain child of the test, and a broker that answers from a table.
+
+Nothing is isolated here. It tests what is said between the two, never how a program is kept in its place.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from timeloom.ports.sandbox import Program, ToolStub
+from timeloom.sandbox.broker_socket import Door
+from timeloom.sandbox.guest import BOOTSTRAP
+
+TOKEN = "5f" * 16
+ME = frozenset({os.getuid()})
+
+
+def envelope(ret: object = None, error: object = None) -> str:
+    return msgspec.json.encode({"ok": error is None, "error": error, "ret": ret}).decode()
+
+
+@dataclass
+class TableBroker:
+    """Answers calls with their own parameters, and fetches from a table; `gate` holds calls until as many are there."""
+
+    table: dict[str, object] = field(default_factory=dict[str, object])
+    calls: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    cancelled: list[str] = field(default_factory=list[str])
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Barrier | None = None
+
+    async def call(self, tool_id: str, params: str) -> str:
+        self.calls.append((tool_id, params))
+        self.begun.set()
+        try:
+            if self.gate:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(tool_id)
+            raise
+        if tool_id == "bad.raises":
+            raise RuntimeError("a broker with a mistake")
+        if tool_id == "big.answer":
+            return envelope("x" * 9_000_000)
+        if tool_id == "no.such":
+            return envelope(error={"code": "unknown_tool", "message": "no tool has this id"})
+        return envelope({"tool_id": tool_id, "params": msgspec.json.decode(params)})
+
+    async def fetch(self, path: str) -> str:
+        if path in self.table:
+            return envelope(self.table[path])
+        return envelope(error={"code": "path_not_found", "message": f"nothing is at {path}"})
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a program ended and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Inside:
+    """A bootstrap that has been started beside its door."""
+
+    door: Door
+    process: asyncio.subprocess.Process
+    root: Path
+
+    async def run(self, code: str, broker: TableBroker | None = None, stubs: Sequence[ToolStub] = ()) -> Ended:
+        await self.door.ready()
+        program = Program(code=code, execution_id="exec_1", stubs=tuple(stubs))
+        await self.door.start(program, broker or TableBroker(), workdir=f"{self.root}/work", output_dir=self.out)
+        out, err = await self.process.communicate()
+        return Ended(self.process.returncode or 0, out.decode(), err.decode())
+
+    @property
+    def out(self) -> str:
+        return f"{self.root}/out"
+
+
+@asynccontextmanager
+async def inside(root: Path, *arguments: str, token: str = TOKEN) -> AsyncGenerator[Inside]:
+    for name in ("work", "out", "sock"):
+        (root / name).mkdir()
+    path = root / "sock" / "door"
+    door = await Door.open(path, token=TOKEN, uids=ME)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", BOOTSTRAP, path, *arguments), stdin=pipe, stdout=pipe, stderr=pipe, env={}
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(f"{token}\n".encode())
+        await process.stdin.drain()
+        yield Inside(door, process, root)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+        await door.close()

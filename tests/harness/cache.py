@@ -1,0 +1,98 @@
+"""A stage for caches: points, kept prefixes and times, and a provider that keeps prefixes and reports what it read."""
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from timeloom.core.blocks import Usage
+from timeloom.core.blocks.caching import CachePoint, Lifetime
+from timeloom.core.policy.cache.costs import CacheRules
+from timeloom.core.tokens import estimate
+from timeloom.core.view.context.provider_caches import Kept
+from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextSegment
+from timeloom.testing import ScriptedModel
+
+RULES = CacheRules(min_tokens=10)
+_START = datetime(2026, 2, 9, 2, 0, 0, tzinfo=UTC)
+SECONDS: dict[Lifetime, int] = {"5m": 300, "1h": 3600}
+
+
+def ts(seconds: float) -> str:
+    """The time so many seconds after the start."""
+    return (_START + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def point(blocks: int, size: int, lifetime: Lifetime = "5m") -> CachePoint:
+    """A point after so many blocks, and after the entry of that number."""
+    return CachePoint(blocks, blocks, size, stands(blocks) if blocks else "", lifetime)
+
+
+def kept(blocks: int, size: int, lifetime: Lifetime = "5m", at: float = 0) -> Kept:
+    """A prefix of so many blocks that was used at that time."""
+    return Kept("s", stands(blocks) if blocks else "", blocks, blocks, size, lifetime, ts(at))
+
+
+def stands(blocks: int) -> str:
+    """The hash of the first so many blocks."""
+    return f"p{blocks}"
+
+
+class Caching:
+    """A scripted model behind a cache: it keeps prefixes by its own clock and reports tokens by its own count."""
+
+    def __init__(self, model: ScriptedModel, *, ratio: float = 1.25, name: str = "anthropic:claude-sonnet-4-5") -> None:
+        self._model = model
+        self._ratio = ratio
+        self.name = name
+        self.window_tokens = model.window_tokens
+        self.requests: list[ModelRequest] = []
+        self.now_s = 0.0
+        self._kept: dict[tuple[str, ...], tuple[float, Lifetime]] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The scripted reply, with what the cache makes of the request."""
+        self.requests.append(request)
+        async for event in self._model.stream(request):
+            if isinstance(event, Finished):
+                yield replace(event, usage=self.used(request))
+            else:
+                yield event
+
+    def used(self, request: ModelRequest) -> Usage:
+        """What is read and written, prefix by prefix."""
+        texts = [request.system, *(one.text if isinstance(one, TextSegment) else one.mime for one in request.segments)]
+        points: list[tuple[int, Lifetime]] = [(1, request.system_cache_lifetime)]
+        points.extend((at + 2, one.cache_lifetime) for at, one in enumerate(request.segments) if one.cache_point)
+        found = [len(prefix) for count, _ in points for prefix in self._back(texts, count)]
+        read = max(found, default=0)
+        if read:
+            self._renew(tuple(texts[:read]), "5m")
+        for count, lifetime in points:
+            self._renew(tuple(texts[:count]), lifetime)
+        last = max(count for count, _ in points)
+        longest = max([read, *(count for count, lifetime in points if lifetime == "1h")])
+        return Usage(
+            input_tokens=self._tokens(texts) - self._tokens(texts[:last]),
+            cache_read_tokens=self._tokens(texts[:read]),
+            cache_write_tokens=self._tokens(texts[:last]) - self._tokens(texts[:read]),
+            cache_write_1h_tokens=self._tokens(texts[:longest]) - self._tokens(texts[:read]),
+            output_tokens=10,
+        )
+
+    def _back(self, texts: list[str], count: int) -> list[tuple[str, ...]]:
+        prefixes = [tuple(texts[:end]) for end in range(count, max(0, count - 20), -1)]
+        return [prefix for prefix in prefixes if self._has(prefix)]
+
+    def _has(self, prefix: tuple[str, ...]) -> bool:
+        used_s, lifetime = self._kept.get(prefix, (-1e9, "5m"))
+        return self.now_s - used_s < SECONDS[lifetime]
+
+    def _renew(self, prefix: tuple[str, ...], lifetime: Lifetime) -> None:
+        self._kept[prefix] = (self.now_s, self._kept[prefix][1] if self._has(prefix) else lifetime)
+
+    def _tokens(self, texts: list[str]) -> int:
+        return round(self._ratio * sum(map(estimate, texts)))
+
+    async def close(self) -> None:
+        """Nothing is open."""

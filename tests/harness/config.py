@@ -1,0 +1,48 @@
+"""What tests of settings share: settings from text, and texts that somebody may write."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from hypothesis import strategies as st
+
+from timeloom.config.catalogue import Row
+from timeloom.config.resolve import Sources, resolve
+from timeloom.config.sections.execution import Profile
+from timeloom.config.settings import Settings
+from timeloom.config.toml_file import ConfigFile, parse_config
+from timeloom.providers.settings import Price
+
+TYPED = (
+    st.text()
+    | st.from_regex(r"-?[0-9]{1,30}(\.[0-9]*)?", fullmatch=True)
+    | st.sampled_from(
+        [
+            *("off", "v3", "nan", "-inf", "1e999", "null", "true", "none", "~", "~x", "{}", '{"m": 1}', '{"a.b": 1}'),
+            *("a.b, a.*", "http://", "https://x y"),
+        ]
+    )
+)
+
+
+FOLDER = Path("/somewhere")
+
+
+def file_of(text: str, *, named: bool = True) -> ConfigFile:
+    return parse_config(text, "timeloom.toml", FOLDER, named=named)
+
+
+def settings_of(toml: str = "", **environ: str) -> Settings:
+    return resolve(Sources(environ=environ, file=file_of(toml))).settings
+
+
+def assert_typed(row: Row, value: object) -> None:
+    """The value is one that its type takes as it is."""
+    if isinstance(value, Path):
+        assert isinstance(row.default, Path | None)
+        assert str(value)
+    elif isinstance(value, Mapping):
+        kind = {"prices": Price, "policy.calls_per_turn": int, "execution.runtime.profiles": Profile}[row.key]
+        assert msgspec.convert(msgspec.to_builtins(value), dict[str, kind]) == value
+    else:
+        assert msgspec.convert(value, row.type) == value

@@ -1,0 +1,98 @@
+"""A stage for forgetting: a conversation with a model of a small window, and a clock that is moved by hand."""
+
+import json
+from pathlib import Path
+
+from tests.harness.turn import HEADER, Stage, Step, answers, blocks_of, calls
+from timeloom.app import open_session
+from timeloom.core.blocks import ModelCalled, Pruned, RangeSummary
+from timeloom.core.policy.next_step import AskModel
+from timeloom.providers.script import ScriptedModel
+from timeloom.providers.script_file import parse_script
+from timeloom.runtime.context.fit_window import Compaction
+from timeloom.runtime.replay.check_retrievable import check_recovery
+from timeloom.runtime.replay.replay import ReplayedCall, replay
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.loop import Turns
+
+ASK = AskModel(1, 1, last=False)
+STARTED_US = 1_770_000_000_000_000
+
+LOOK = 8_000
+"""Words of a look, about 1,800 tokens of a prompt."""
+
+
+class HandClock:
+    """A clock that moves a little whenever it is asked, and by hand."""
+
+    def __init__(self) -> None:
+        self.us = STARTED_US
+
+    def epoch_us(self) -> int:
+        self.us += 1_000
+        return self.us
+
+    def wait(self, seconds: float) -> None:
+        self.us += int(seconds * 1_000_000)
+
+
+class RoomStage(Stage):
+    """A conversation with a scripted model of some window."""
+
+    def __init__(self, tmp_path: Path, *steps: str | Step, window_tokens: int = 200_000) -> None:
+        super().__init__(tmp_path)
+        self.model = windowed(window_tokens, *steps)
+        self.clock = HandClock()
+        self.events: list[Compaction] = []
+
+    async def open(self, session: Session | None = None) -> Turns:
+        turns = await super().open(session or await open_session(self.store, None, HEADER, clock=self.clock))
+        turns.room.listen(self.events.append)
+        return turns
+
+
+def windowed(window_tokens: int, *steps: str | Step) -> ScriptedModel:
+    items: list[object] = [{"reply": step} if isinstance(step, str) else step for step in steps]
+    return ScriptedModel(parse_script(json.dumps(items)), window_tokens=window_tokens)
+
+
+def turn_of(size: int, answer: str = "done", summary: str = "") -> list[str]:
+    """The replies of a turn that looks at something of some size and answers."""
+    ending = f"<channel:summary>{summary}</channel:summary>" if summary else ""
+    return [calls("t.look", size=size), answers(answer) + ending]
+
+
+async def summaries(turns: Turns) -> list[RangeSummary]:
+    return [block for block in await blocks_of(turns) if isinstance(block, RangeSummary)]
+
+
+async def prunes(turns: Turns) -> list[Pruned]:
+    return [block for block in await blocks_of(turns) if isinstance(block, Pruned)]
+
+
+async def asked(turns: Turns) -> list[ModelCalled]:
+    return [block for block in await blocks_of(turns) if isinstance(block, ModelCalled) and block.purpose == "decision"]
+
+
+async def prompt_text(turns: Turns) -> str:
+    """The cacheable part as it stands now."""
+    view = await turns.room.prompter.sight()
+    return "".join(segment.text for segment in view.segments())
+
+
+async def ran(turns: Turns, count: int) -> None:
+    for n in range(1, count + 1):
+        assert await turns.run(f"ask {n}") == "completed"
+
+
+async def assert_replays(stage: Stage, turns: Turns) -> None:
+    """Every request can be made again from the log, byte for byte."""
+    found = [one async for one in replay(stage.store, turns.session.conversation)]
+    assert [one for one in found if not isinstance(one, ReplayedCall) or one.verdict != "same"] == []
+
+
+async def assert_opens_the_same(stage: Stage, turns: Turns) -> None:
+    """Whoever opens the conversation again has the same prompt, and two reads lead to all that it does not show."""
+    kept = await prompt_text(turns)
+    assert (await check_recovery(stage.store, turns.session.conversation)).lost == ()
+    assert await prompt_text(await stage.reopen(turns.session)) == kept

@@ -1,0 +1,81 @@
+"""A stage for erasing: a conversation on disk, held with a scripted model, and a look into every file."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.harness.turn import HEADER, Stage
+from timeloom.app import open_session
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.store import Finding, Store
+from timeloom.runtime.erase.erase import Asked, ErasureReport, erase
+from timeloom.runtime.replay.replay import ReplayedCall, replay
+from timeloom.stores.sqlite import SqliteStore
+from timeloom.testing import ScriptedModel
+
+SECRET = "xq7zkw9v"
+SENTENCE = f"My account number is {SECRET}, keep it safe."
+
+
+def found_in(folder: Path, secret: str = SECRET) -> list[str]:
+    """The files that hold it, in whatever case an index has given it."""
+    wanted = secret.encode().lower()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path.relative_to(folder).as_posix() for path in files if wanted in path.read_bytes().lower())
+
+
+class Room:
+    """A conversation on disk, and what is erased of it."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "data"
+        self.stage = Stage(self.folder)
+        self.steps: list[str] = []
+        self.window_tokens = 200_000
+        self.conversation = ConversationId("")
+
+    @property
+    def workspaces(self) -> Path:
+        return self.stage.setting.workspaces
+
+    async def talk(self, store: Store, message: str, *steps: str) -> None:
+        """One turn, in which the model replies so."""
+        self.steps += steps
+        self.stage.model = ScriptedModel(self.steps, window_tokens=self.window_tokens)
+        session = await open_session(store, self.conversation or None, HEADER)
+        self.conversation = session.conversation
+        turns = await self.stage.open(session)
+        await turns.run(message)
+        await turns.titles.settle()
+        await session.close()
+
+    def asked(self, *paths: str, quotes: bool = False) -> Asked:
+        return Asked(conversation=self.conversation, paths=paths, quotes=quotes)
+
+    async def erase(self, store: Store, *paths: str, quotes: bool = False) -> ErasureReport:
+        return await erase(store, self.asked(*paths, quotes=quotes), self.workspaces, "ann", SystemClock())
+
+    async def entries(self, store: Store) -> list[Entry]:
+        return await store.load(self.conversation)
+
+    async def path_of(self, store: Store, kind: type[object], at: int = 0) -> str:
+        """The path of a block of that class."""
+        return [entry.path for entry in await self.entries(store) if isinstance(entry.block, kind)][at]
+
+    async def replayed(self, store: Store) -> tuple[list[ReplayedCall], list[Finding]]:
+        found = [one async for one in replay(store, self.conversation)]
+        wrong = [one for one in found if isinstance(one, Finding)]
+        return [one for one in found if isinstance(one, ReplayedCall)], wrong
+
+
+def on_disk(room: Room, check: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    """Runs the check with the store of the room; afterwards everything in it must be whole."""
+
+    async def run() -> None:
+        async with await SqliteStore.open(room.folder) as store:
+            await check(store)
+            assert (await store.verify()).findings == ()
+
+    asyncio.run(run())

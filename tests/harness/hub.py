@@ -1,0 +1,74 @@
+"""A stage for the hub: conversations in memory that a hub opens, with a scripted model and small tools."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.harness.turn import Stage, Step
+from timeloom.core.blocks import ConversationStarted
+from timeloom.core.ids import ConversationId
+from timeloom.core.stream.live_reply import LiveDelta
+from timeloom.core.timeline import Draft, Entry
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.leases import Lease
+from timeloom.ports.store import StoreError
+from timeloom.runtime.hub.events import ConvStatus
+from timeloom.runtime.hub.hub import Hub, HubSettings
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.loop import Turns
+from timeloom.stores.in_memory.store import MemoryStore
+
+
+class LateStore(MemoryStore):
+    """A store whose answers arrive a little after they were true, as those of another thread do."""
+
+    is_full = False
+
+    async def append(
+        self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
+    ) -> tuple[Entry, ...]:
+        if self.is_full:
+            raise StoreError("store_unwritable", "the disk is full")
+        entries = await super().append(conversation, expected_tail, drafts, lease)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return entries
+
+    async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+        entries = await super().load(conversation, after, limit)
+        await asyncio.sleep(0)
+        return entries
+
+
+class Hall(Stage):
+    """A stage whose conversations a hub opens."""
+
+    def __init__(self, tmp_path: Path, *steps: str | Step) -> None:
+        super().__init__(tmp_path, *steps)
+        self.store = LateStore()
+        self.opened: list[Turns] = []
+
+    def hub(self, settings: HubSettings | None = None) -> Hub:
+        return Hub(self.store, self._opening, SystemClock(), RandomIds(), settings or HubSettings(grace_s=0.01))
+
+    async def _opening(
+        self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
+    ) -> Turns:
+        clock, ids = SystemClock(), RandomIds()
+        if header:
+            turns = await self.open(await Session.begin(self.store, conversation, header, clock, ids))
+        else:
+            turns = await self.open(await Session.resume(self.store, conversation, clock, ids))
+        self.opened.append(turns)
+        return turns
+
+    async def blocks(self, conversation: ConversationId) -> list[object]:
+        return [entry.block for entry in await self.store.load(conversation)]
+
+
+async def idle(hub: Hub, stage: Hall, conversation: ConversationId) -> None:
+    async with hub.stream(await stage.store.info(conversation), 0) as (_, events):
+        async for event in events:
+            if isinstance(event, ConvStatus) and event.state == "idle":
+                return

@@ -1,0 +1,55 @@
+"""The local model on a stage: weights that are loaded once for a whole test run, and replies without its words."""
+
+import atexit
+from functools import cache
+
+from timeloom.core.policy.read_reply import read_reply
+from timeloom.core.stream.decision import Decision
+from timeloom.providers.local.embeddings import SentenceModel
+from timeloom.providers.local.engine import Engine
+from timeloom.providers.local.model import LocalModel
+from timeloom.providers.local.planner import next_reply
+from timeloom.providers.local.read_catalogue import Offer, read_offers
+from timeloom.providers.local.read_prompt import Situation
+from timeloom.providers.local.reply import Parts, Slot
+from timeloom.providers.local.router import Router
+from timeloom.providers.local.weights import router_weights
+from timeloom.testing.conformance.scenes import system_text
+
+STANDS = {"string": "words", "lines": '"one", "two"', "raw": "{}"}
+
+
+@cache
+def sentences() -> SentenceModel:
+    return SentenceModel(router_weights())
+
+
+@cache
+def router() -> Router:
+    return Router(sentences())
+
+
+@cache
+def engine() -> Engine:
+    opened = Engine()
+    atexit.register(opened.close)
+    return opened
+
+
+@cache
+def model() -> LocalModel:
+    return LocalModel(engine())
+
+
+def parts_of(situation: Situation, offers: tuple[Offer, ...] | None = None) -> Parts:
+    return next_reply(situation, read_offers(system_text()) if offers is None else offers, router())
+
+
+def decided(situation: Situation, offers: tuple[Offer, ...] | None = None) -> Decision:
+    """The decision of the next reply, with a stand for every place that the model fills."""
+    parts = parts_of(situation, offers)
+    reply = read_reply("".join(STANDS[part.form] if isinstance(part, Slot) else part for part in parts))
+    assert not reply.faults
+    assert not reply.remarks
+    (decision,) = reply.decisions
+    return decision

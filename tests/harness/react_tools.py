@@ -1,0 +1,146 @@
+"""A stage for the react tools: a conversation in a real store, its views, and a workspace on a real disk."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Attachment,
+    AttachmentMeta,
+    ConversationStarted,
+    Digest,
+    Notice,
+    ResultContent,
+    ResultDigest,
+    ResultStatus,
+    SourcesAdded,
+    ToolCall,
+)
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.payload import BlobRef
+from timeloom.core.timeline import NO_TURN, Draft, Entry
+from timeloom.core.view.views import Views, fold
+from timeloom.ports.store import Store
+from timeloom.ports.tool import Artifact, Caller, Outcome, ToolContext
+from timeloom.stores.in_memory.store import MemoryStore
+
+TS = "2026-02-09T02:14:32.676425Z"
+EPOCH_US = 1_770_603_272_676_425
+T1, T2 = TurnId("turn_1"), TurnId("turn_2")
+CONVERSATION = ConversationId("conv_1")
+
+
+class Stage:
+    """A conversation whose tail is what the tools see; it is its own `TimelineReader`."""
+
+    def __init__(self, store: Store, out_dir: Path) -> None:
+        self.store = store
+        self.out_dir = out_dir
+        self.views = Views()
+        self.calls = 0
+        self.emitted: list[tuple[str, str]] = []
+
+    async def append(self, *blocks: AnyBlock, turn: TurnId = T1) -> list[int]:
+        """Appends the blocks and gives their seqs."""
+        drafts = [Draft(turn, TS, block) for block in blocks]
+        if not self.views.tail:
+            drafts.insert(0, Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u")))
+        entries = await self.store.append(CONVERSATION, self.views.tail, drafts)
+        fold(entries, self.views)
+        return [entry.seq for entry in entries]
+
+    async def entries(self, seqs: Sequence[int]) -> list[Entry]:
+        whole = await self.store.load(CONVERSATION)
+        return [whole[seq - 1] for seq in seqs]
+
+    async def payload(self, ref: BlobRef) -> bytes:
+        return await self.store.read_blob("t", ref)
+
+    def context(self, turn: TurnId = T1) -> ToolContext:
+        """What the next call is given."""
+        self.calls += 1
+        return ToolContext(
+            conversation=CONVERSATION,
+            turn_id=turn,
+            tool_call_id=CallId(f"call{self.calls}"),
+            caller=Caller(tenant="t", project="p", user="u"),
+            timeline=self,
+            out_dir=self.out_dir,
+            emit=lambda channel, text: self.emitted.append((channel, text)),
+            epoch_us=EPOCH_US,
+        )
+
+    async def record(self, tool_id: str, context: ToolContext, outcome: Outcome) -> None:
+        """Appends the call and what it came to, in the order in which a timeline has them."""
+        call = context.tool_call_id
+        blocks: list[AnyBlock] = [ToolCall(tool_id=tool_id, tool_call_id=call)]
+        blocks += (Notice(code=notice.code, text=notice.text, tool_call_id=call) for notice in outcome.notices)
+        if outcome.sources:
+            blocks.append(SourcesAdded(rows=outcome.sources, tool_call_id=call))
+        if outcome.status is not None or not (outcome.artifacts or outcome.summary):
+            blocks.append(ResultStatus(tool_call_id=call, text=outcome.status or "ok", mime=outcome.status_mime))
+        for artifact in outcome.artifacts:
+            blocks += _result(artifact, call)
+        if outcome.summary is not None:
+            blocks.append(ResultStatus(tool_call_id=call, text=outcome.summary, mime="application/json"))
+        blocks += outcome.blocks
+        await self.append(*blocks, turn=context.turn_id)
+
+    async def attach(self, name: str, mime: str, data: bytes, turn: TurnId = T1) -> str:
+        """A file that the user sent with a turn."""
+        path = f"fi:{turn}.user.attachments/{name}"
+        digest = Digest(artifact_path=path, mime=mime, size_bytes=len(data))
+        await self.append(
+            AttachmentMeta(digest=digest), Attachment(artifact_path=path, mime=mime, data=data), turn=turn
+        )
+        return path
+
+    async def leave(self, path: str, text: str, turn: TurnId = T1, mime: str = "text/markdown") -> str:
+        """A text file that a tool left in a turn, on the timeline alone."""
+        context = self.context(turn)
+        artifact = Artifact(path=path, mime=mime, text=text, kind="file", visibility="external")
+        await self.record("some.tool", context, Outcome(artifacts=(artifact,)))
+        return path
+
+
+def _result(artifact: Artifact, call: CallId) -> list[AnyBlock]:
+    digest = Digest(
+        artifact_path=artifact.path,
+        physical_path=artifact.physical_path,
+        mime=artifact.mime,
+        kind=artifact.kind,
+        visibility=artifact.visibility,
+        channel=artifact.channel,
+        tool_call_id=call,
+        sources_used=artifact.sources_used,
+        size_bytes=artifact.size_bytes,
+        error=artifact.error,
+    )
+    blocks: list[AnyBlock] = [] if artifact.content_only else [ResultDigest(tool_call_id=call, digest=digest)]
+    if not artifact.meta_only:
+        content = ResultContent(
+            tool_call_id=call,
+            artifact_path=artifact.path,
+            mime=artifact.mime,
+            text=artifact.text,
+            data=artifact.data,
+            shown=artifact.shown,
+        )
+        blocks.append(content)
+    return blocks
+
+
+async def memory_stage(out_dir: Path) -> Stage:
+    """A stage on the memory store, with an empty conversation."""
+    stage = Stage(await MemoryStore.open(), out_dir)
+    await stage.append()
+    return stage
+
+
+def said(outcome: Outcome) -> dict[str, object]:
+    """The status or summary of the outcome as a value."""
+    text = outcome.summary if outcome.status is None else outcome.status
+    assert text is not None
+    return msgspec.json.decode(text, type=dict[str, object])

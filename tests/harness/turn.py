@@ -1,0 +1,122 @@
+"""A stage for turns: a conversation in memory, a scripted model and two small tools."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+from timeloom.app import Setting, SideModels, make_turns, open_session
+from timeloom.core.blocks import AnyBlock, ConversationStarted
+from timeloom.core.policy.next_step import Limits
+from timeloom.core.stream.live_reply import LiveDelta
+from timeloom.ports.model import Model
+from timeloom.ports.tool import Outcome, Tool, ToolContext
+from timeloom.runtime.session.session import Session
+from timeloom.runtime.turn.loop import Turns
+from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.testing import ScriptedModel
+from timeloom.tools.define import tool
+from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
+
+HEADER = ConversationStarted(tenant="t", project="p", user="u")
+Step = dict[str, object]
+
+
+def calls(tool_id: str, notes: str = "", **params: object) -> str:
+    decision: dict[str, object] = {
+        "action": "call_tool",
+        "notes": notes,
+        "tool_call": {"tool_id": tool_id, "params": params},
+    }
+    return f"<channel:thinking>hm</channel:thinking>\n{decided(decision)}"
+
+
+def answers(text: str, notes: str = "") -> str:
+    return decided({"action": "complete", "notes": notes, "final_answer": text})
+
+
+def decided(decision: dict[str, object]) -> str:
+    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
+
+
+def script(*steps: str | Step) -> ScriptedModel:
+    items: list[object] = [{"reply": step} if isinstance(step, str) else step for step in steps]
+    return ScriptedModel.from_text(json.dumps(items))
+
+
+class Stage:
+    """A conversation in memory with a scripted model."""
+
+    def __init__(self, tmp_path: Path, *steps: str | Step, limits: Limits | None = None) -> None:
+        self.store = MemoryStore()
+        self.model = script(*steps)
+        self.heard: list[LiveDelta] = []
+        self.setting = Setting(data_dir=tmp_path, limits=limits or Limits())
+        self.effects: list[str] = []
+        self.title_model: Model | None = None
+        self.summary_model: Model | None = None
+        self.extra: tuple[Tool, ...] = ()
+        """Tools that take the place of those with the same id, or stand beside them."""
+        self.waiting = asyncio.Event()
+        """Set once the tool that waits has begun."""
+
+    async def open(self, session: Session | None = None) -> Turns:
+        session = session or await open_session(self.store, None, HEADER)
+        turns = make_turns(
+            session,
+            self.model,
+            self.setting,
+            self.heard.append,
+            self.registry(),
+            SideModels(title=self.title_model, summary=self.summary_model),
+        )
+        turns.asking.backoff = (0.001,)
+        return turns
+
+    async def reopen(self, session: Session) -> Turns:
+        """The conversation as another process finds it."""
+        await session.close()
+        return await self.open(await open_session(self.store, session.conversation, HEADER))
+
+    def registry(self) -> ToolRegistry:
+        async def look(context: ToolContext, size: int = 10) -> str:
+            """Looks."""
+            self.effects.append(context.tool_call_id)
+            return "x " * size
+
+        async def send(context: ToolContext) -> Outcome:
+            """Sends."""
+            self.effects.append(context.tool_call_id)
+            return Outcome(status="sent")
+
+        async def wait(context: ToolContext) -> str:
+            """Waits."""
+            self.effects.append(context.tool_call_id)
+            self.waiting.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        own = (
+            tool("t.look", effect="pure")(look),
+            tool("t.send", effect="irreversible")(send),
+            tool("t.wait", effect="pure")(wait),
+        )
+        taken = {one.spec.tool_id for one in self.extra}
+        return ToolRegistry((*react_tools(), *(one for one in own if one.spec.tool_id not in taken), *self.extra))
+
+    def said(self, channel: str) -> str:
+        return "".join(delta.text for delta in self.heard if delta.channel == channel)
+
+
+async def blocks_of(turns: Turns) -> list[AnyBlock]:
+    session = turns.session
+    return [entry.block for entry in await session.entries(range(1, session.views.tail + 1))]
+
+
+def only(blocks: list[AnyBlock], kind: type[AnyBlock]) -> list[AnyBlock]:
+    return [block for block in blocks if isinstance(block, kind)]
+
+
+def run(check: Callable[[], Coroutine[object, object, None]]) -> None:
+    asyncio.run(check())

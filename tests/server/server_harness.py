@@ -1,0 +1,311 @@
+"""A stage for the server: a store, a scripted model and the application on a real socket, in this process."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import msgspec
+
+from timeloom.app import Setting
+from timeloom.core.policy.budget import Budgets
+from timeloom.ports.clock import SystemClock
+from timeloom.ports.ids import RandomIds
+from timeloom.ports.store import Store
+from timeloom.ports.tool import Outcome, ToolContext
+from timeloom.runtime.hub.hub import Hub, HubSettings
+from timeloom.server.auth.access_policy import Rules
+from timeloom.server.auth.audit_log import AuditTrail
+from timeloom.server.auth.authenticate import Doorkeeper, Key, Register, Role, hashed
+from timeloom.server.auth.revocation import Watch
+from timeloom.server.conversation_factory import ServerOpening
+from timeloom.server.http.uploads import UploadLimits
+from timeloom.server.observability.metrics import Metrics
+from timeloom.server.rate_limit import Gate, Limits
+from timeloom.server.rerun_jobs import Reruns
+from timeloom.server.serve import Serving, listen
+from timeloom.server.services import Place
+from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.testing import ScriptedModel
+from timeloom.tools.define import tool
+from timeloom.tools.react.toolset import react_tools
+from timeloom.tools.registry import ToolRegistry
+
+Json = dict[str, object]
+Step = dict[str, object]
+
+CHAT = "/chat/home/demo"
+LIST = "/conversations/home/demo"
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """An event as a client reads it."""
+
+    event: str
+    data: Json
+    id: int = 0
+
+
+def key(token: str, tenant: str, project: str, user: str, role: Role = "user") -> Key:
+    return Key(sha256=hashed(token), tenant=tenant, project=project, user=user, role=role)
+
+
+KEYS = (
+    key("ann", "home", "demo", "ann"),
+    key("bob", "home", "demo", "bob"),
+    key("admin", "home", "*", "root", "admin"),
+    key("project", "home", "other", "ann"),
+    key("tenant", "away", "demo", "ann"),
+    key("tenant-admin", "away", "*", "root", "admin"),
+    key("approver", "home", "demo", "eve", "approver"),
+    key("operator", "*", "*", "op", "admin"),
+)
+
+
+def calls(tool_id: str, **params: object) -> str:
+    decision: Json = {"action": "call_tool", "notes": "a note", "tool_call": {"tool_id": tool_id, "params": params}}
+    return f"<channel:thinking>hm</channel:thinking>\n{decided(decision)}"
+
+
+def answers(text: str) -> str:
+    return decided({"action": "complete", "final_answer": text})
+
+
+def decided(decision: Json) -> str:
+    return f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>"
+
+
+def always(text: str) -> Step:
+    return {"reply": text, "repeat": True}
+
+
+def slowly(text: str, delay_ms: int = 20, chunk: int = 8) -> Step:
+    return {"reply": text, "chunk": chunk, "delay_ms": delay_ms}
+
+
+class Client:
+    """Somebody with a token."""
+
+    def __init__(self, http: httpx2.AsyncClient, token: str) -> None:
+        self.http = http
+        self.headers = {"authorization": f"Bearer {token}"}
+
+    async def get(self, path: str, **query: str | int) -> httpx2.Response:
+        return await self.http.get(path, params=query, headers=self.headers)
+
+    async def post(self, path: str, body: object) -> httpx2.Response:
+        return await self.http.post(path, json=body, headers=self.headers)
+
+    async def say(self, message: str, conversation: str = "") -> Json:
+        body = {"message": message} | ({"conversation_id": conversation} if conversation else {})
+        response = await self.post(CHAT, body)
+        assert response.status_code == 202, response.text
+        return response.json()
+
+    async def send(self, conversation: str, kind: str, text: str = "") -> Json:
+        response = await self.post(f"/events/home/demo/{conversation}", {"kind": kind, "text": text})
+        assert response.status_code == 202, response.text
+        return response.json()
+
+    async def blocks(self, conversation: str) -> list[Json]:
+        """The timeline, page by page."""
+        found: list[Json] = []
+        after: int | None = 0
+        while after is not None:
+            response = await self.get(f"{LIST}/{conversation}/timeline", after=after, limit=7)
+            page = response.json()
+            assert response.status_code == 200, page
+            found += page["blocks"]
+            after = page["next"]
+        return found
+
+    @asynccontextmanager
+    async def posting(self, message: str, conversation: str = "") -> AsyncGenerator[AsyncIterator[Frame]]:
+        """The stream of the turn that the message opens."""
+        body = {"message": message} | ({"conversation_id": conversation} if conversation else {})
+        headers = self.headers | {"accept": "text/event-stream"}
+        async with self.http.stream("POST", CHAT, json=body, headers=headers) as response:
+            assert response.status_code == 200, await response.aread()
+            yield frames(response)
+
+    @asynccontextmanager
+    async def hearing(self, conversation: str, after: int = 0) -> AsyncGenerator[AsyncIterator[Frame]]:
+        """The stream of a conversation after that block."""
+        headers = self.headers | ({"last-event-id": str(after)} if after else {})
+        async with self.http.stream("GET", f"{CHAT}/{conversation}/stream", headers=headers) as response:
+            assert response.status_code == 200, await response.aread()
+            yield frames(response)
+
+    async def until(self, conversation: str, state: str) -> Json:
+        """The status, once it is that."""
+        while True:
+            status: Json = (await self.get(f"{LIST}/{conversation}/status")).json()
+            if status["state"] == state:
+                return status
+            await asyncio.sleep(0.01)
+
+
+async def frames(response: httpx2.Response) -> AsyncIterator[Frame]:
+    """The events of a response, heartbeats left out."""
+    event, number, data = "", 0, list[str]()
+    async for line in response.aiter_lines():
+        name, _, value = line.partition(": ")
+        match name:
+            case "event":
+                event = value
+            case "id":
+                number = int(value)
+            case "data":
+                data.append(value)
+            case "" if event:
+                yield Frame(event, json.loads("\n".join(data)), number)
+                event, number, data = "", 0, []
+            case _:
+                pass
+
+
+def blocks_in(heard: Iterable[Frame]) -> list[tuple[int, object]]:
+    return [(frame.id, frame.data["block"]) for frame in heard if frame.event == "chat.block"]
+
+
+def numbered(blocks: list[Json]) -> list[tuple[int, object]]:
+    return list(enumerate(blocks, 1))
+
+
+class Stage:
+    """A served store, and clients of it."""
+
+    def __init__(self, folder: Path, *steps: str | Step, store: Store | None = None, **settings: float) -> None:
+        items: list[object] = [{"reply": step} if isinstance(step, str) else step for step in steps]
+        self.folder = folder
+        self.store = store or MemoryStore()
+        self.model = ScriptedModel.from_text(json.dumps(items))
+        self.models: tuple[ScriptedModel, ...] = ()
+        """Further models, with which conversations can be run again."""
+        self.settings = msgspec.convert({"grace_s": 0.05, **settings}, HubSettings)
+        self.sent: list[str] = []
+        self.leave_s = 3.0
+        self.uploads = UploadLimits()
+        self.rules = Rules()
+        self.limits = Limits()
+        self.budgets = Budgets()
+        self.registers: tuple[Register, ...] = ()
+        self.waiting = asyncio.Event()
+        """Set once the tool that waits has begun."""
+        self.flooding = asyncio.Event()
+        """Lets the tool go on that says too much."""
+
+    def registry(self) -> ToolRegistry:
+        async def look(context: ToolContext, size: int = 10) -> str:
+            """Looks."""
+            context.emit("tool", "looking")
+            return "x " * size
+
+        async def send(context: ToolContext) -> Outcome:
+            """Sends."""
+            self.sent.append(context.tool_call_id)
+            return Outcome(status="sent")
+
+        async def wait() -> str:
+            """Waits."""
+            self.waiting.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        async def flood(context: ToolContext) -> str:
+            """Says more than anybody can read."""
+            self.waiting.set()
+            await self.flooding.wait()
+            for _ in range(200):
+                context.emit("tool", "x" * 10_000)
+                await asyncio.sleep(0.001)
+            return "done"
+
+        own = (
+            tool("t.flood", effect="pure")(flood),
+            tool("t.look", effect="pure")(look),
+            tool("t.send", effect="irreversible")(send),
+            tool("t.wait", effect="pure")(wait),
+        )
+        return ToolRegistry((*react_tools(), *own))
+
+    @asynccontextmanager
+    async def open_place(self) -> AsyncGenerator[Place]:
+        clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
+        setting = Setting(data_dir=self.folder, budgets=self.budgets)
+        opening = ServerOpening(
+            store=self.store,
+            model=self.model,
+            setting=setting,
+            clock=clock,
+            ids=ids,
+            tools=self.registry(),
+            observer=metrics,
+        )
+        models = {model.name: opening.again(model) for model in (self.model, *self.models)}
+        async with (
+            Hub(self.store, opening, clock, ids, self.settings) as hub,
+            Reruns(opening, models, self.settings.grace_s, self.limits) as reruns,
+        ):
+            metrics.watch(hub)
+            doorkeeper = Doorkeeper(KEYS, *self.registers)
+            yield Place(
+                store=self.store,
+                hub=hub,
+                reruns=reruns,
+                doorkeeper=doorkeeper,
+                watch=Watch(doorkeeper, look_s=0.02),
+                audit=AuditTrail(self.folder / "audit"),
+                workspaces=setting.workspaces,
+                clock=clock,
+                ids=ids,
+                max_body_bytes=10_000,
+                leave_s=self.leave_s,
+                uploads=self.uploads,
+                rules=self.rules,
+                gate=Gate(self.limits),
+                metrics=metrics,
+            )
+
+    @asynccontextmanager
+    async def serve(self, *, recovers: bool = False, small_buffers: bool = False) -> AsyncGenerator["Served"]:
+        """The server, until the context ends."""
+        async with self.open_place() as place:
+            with listen("127.0.0.1", 0) as listener:
+                url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+                if small_buffers:
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+                serving = Serving(place)
+                if recovers:
+                    place.hub.recover()
+                running = asyncio.create_task(serving.serve(listener))
+                async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
+                    try:
+                        yield Served(place, http, url)
+                    finally:
+                        serving.leave()
+                        await running
+
+
+class Served:
+    """A server that runs."""
+
+    def __init__(self, place: Place, http: httpx2.AsyncClient, url: str) -> None:
+        self.place = place
+        self.http = http
+        self.url = url
+        self.ann = Client(http, "ann")
+
+    def client(self, token: str) -> Client:
+        return Client(self.http, token)
+
+    def cookie(self, token: str) -> dict[str, str]:
+        """The header of a browser that came in with that token."""
+        return {"cookie": f"timeloom_token_{self.url.rpartition(':')[2]}={token}"}
+
+
+def run(check: Callable[[], Coroutine[object, object, None]]) -> None:
+    asyncio.run(check())

@@ -1,0 +1,73 @@
+"""A program that is steered away from: what it had printed until then is kept, for the person and for the model."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from tests.server.server_harness import LIST, Client, Frame, Json, Stage, answers, calls, run
+from timeloom.sandbox.local.sandbox import LocalSandbox
+from timeloom.sandbox.local.settings import LocalSettings
+from timeloom.tools.exec.tool import TOOL_ID, ExecTool
+from timeloom.tools.registry import ToolRegistry
+
+PROGRAM = """
+import sys, time
+for n in range(3):
+    print("line", n, "[[S:1]] <" + "channel:code>", flush=True)
+print("ready", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+
+
+class Programs(Stage):
+    """A stage with programs in the sandbox of this machine."""
+
+    sandbox: LocalSandbox
+
+    @override
+    def registry(self) -> ToolRegistry:
+        return super().registry().and_also([ExecTool(self.sandbox)])
+
+
+@pytest.mark.parametrize("kind", ["steer", "cancel"])
+def test_what_a_program_had_printed_is_kept_when_it_is_stopped(tmp_path: Path, kind: str) -> None:
+    async def check() -> None:
+        program = f"{calls(TOOL_ID, contract=[])}<channel:code>{PROGRAM}</channel:code>"
+        stage = Programs(tmp_path, program, answers("As you like."))
+        stage.sandbox = LocalSandbox(LocalSettings(warm=0))
+        try:
+            async with stage.serve() as served, served.ann.posting("go") as events:
+                conversation = await until_printed(served.ann, events)
+                await served.ann.send(conversation, kind, "that will do" if kind == "steer" else "")
+                await served.ann.until(conversation, "idle")
+                results = await results_of(served.ann, conversation)
+                assert "tool_interrupted" in results[0]
+                assert results[1] == f"stdout:\n{printed('')}stderr:\nready\n"
+                if kind == "steer":
+                    prompt = (await served.ann.get(f"{LIST}/{conversation}/prompt")).json()
+                    shown = "".join(segment["text"] for segment in prompt["segments"])
+                    assert f"| stdout:\n{printed('| ', '~')}| stderr:\n| ready\n" in shown
+        finally:
+            await stage.sandbox.close()
+
+    run(check)
+
+
+def printed(before: str, escape: str = "") -> str:
+    return "".join(f"{before}line {n} [{escape}[S:1]] <{escape}channel:code>\n" for n in range(3))
+
+
+async def until_printed(client: Client, events: AsyncIterator[Frame]) -> str:
+    """The conversation, once the program has printed all."""
+    async for frame in events:
+        assert frame.event != "chat.complete", frame
+        if frame.event == "chat.delta" and frame.data["channel"] == "stderr":
+            break
+    listed: list[Json] = (await client.get(LIST)).json()["conversations"]
+    return str(listed[0]["id"])
+
+
+async def results_of(client: Client, conversation: str) -> list[str]:
+    return [str(block["text"]) for block in await client.blocks(conversation) if block["type"] == "react.tool.result"]

@@ -1,0 +1,216 @@
+"""Pruning: which turns and rounds are old, when a cache is cold, and whether forgetting is worth a rewrite."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeloom.core.blocks import (
+    AnyBlock,
+    Completion,
+    ConversationStarted,
+    Cut,
+    Feedback,
+    Followup,
+    ModelCalled,
+    Note,
+    Pruned,
+    RangeSummary,
+    RoundStarted,
+    Titled,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.blocks.caching import CacheRates
+from timeloom.core.ids import CallId, MessageId, TurnId
+from timeloom.core.policy.pruning import (
+    CARD_TOKENS,
+    OldRounds,
+    PruneSettings,
+    Saving,
+    TurnSpan,
+    guessed_saving,
+    is_cold,
+    prunable_rounds,
+    prunable_turns,
+    reason_to_prune,
+)
+from timeloom.core.timeline import NO_TURN, Draft, Entry, place
+from timeloom.core.view.context.forgetting import ForgettingView
+from timeloom.core.view.context.provider_caches import CachedView, Kept, ModelCache
+from timeloom.core.view.turns import Turn
+from timeloom.core.view.views import Views, fold
+
+TS = "2026-02-09T02:14:32Z"
+SETTINGS = PruneSettings()
+
+
+def turn_drafts(n: int, rounds: int = 2) -> list[Draft]:
+    turn = TurnId(f"turn_{n}")
+    blocks: list[AnyBlock] = [TurnStarted(n=n), UserPrompt(text=f"ask {n}")]
+    blocks += [RoundStarted(round=r) for r in range(1, rounds + 1)]
+    return [Draft(turn, TS, block) for block in [*blocks, Completion(text="so"), TurnEnded(reason="completed")]]
+
+
+def views_of(drafts: Sequence[Draft]) -> Views:
+    header = Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))
+    return fold(place(draft, seq) for seq, draft in enumerate([header, *drafts], 1))
+
+
+def conversation(turns: int, rounds: int = 2) -> list[Draft]:
+    return [draft for n in range(1, turns + 1) for draft in turn_drafts(n, rounds)]
+
+
+def after(turn: int, block: AnyBlock) -> Draft:
+    return Draft(TurnId(f"turn_{turn}"), TS, block)
+
+
+def test_the_current_turn_and_those_before_it_stay() -> None:
+    for count in (0, 1, 3):
+        assert prunable_turns(views_of(conversation(count)), SETTINGS) == ()
+    found = prunable_turns(views_of(conversation(6)), SETTINGS)
+    assert [(turn.n, turn.runs) for turn in found] == [(1, ((2, 7),)), (2, ((8, 13),)), (3, ((14, 19),))]
+    assert found[-1].last_seq == 19
+
+
+def test_a_turn_counts_the_requests_sent_since_it_could_have_gone() -> None:
+    found = prunable_turns(views_of(conversation(6)), SETTINGS)
+    assert [turn.requests for turn in found] == [4, 2, 0]
+    every = prunable_turns(views_of(conversation(3)), PruneSettings(keep_turns=0))
+    assert [turn.requests for turn in every] == [2, 0]
+
+
+def test_what_is_pruned_or_summed_up_is_not_looked_at_again() -> None:
+    drafts = conversation(6)
+    pruned = after(6, Pruned(cuts=(Cut(2, 7, "card"), Cut(8, 13, "card")), through_seq=13))
+    assert [turn.n for turn in prunable_turns(views_of([*drafts, pruned]), SETTINGS)] == [3]
+    summary = after(6, RangeSummary(covered_turn_ids=(), text="sum", first_seq=2, last_seq=10))
+    found = prunable_turns(views_of([*drafts, summary]), SETTINGS)
+    assert [(turn.n, turn.runs) for turn in found] == [(2, ((11, 13),)), (3, ((14, 19),))]
+
+
+def test_what_was_said_of_an_old_turn_later_goes_with_it_as_far_as_it_is_old() -> None:
+    drafts = conversation(6)
+    drafts.insert(10, after(1, Feedback(reaction="ok", origin="user")))
+    drafts.append(after(1, Feedback(reaction="not_ok", origin="user")))
+    first = prunable_turns(views_of(drafts), SETTINGS)[0]
+    assert first.runs == ((2, 7), (12, 12))
+
+
+def test_the_newest_rounds_stay() -> None:
+    views = views_of(conversation(3, rounds=5))
+    found = prunable_rounds(views, SETTINGS)
+    assert [(one.turn_n, one.n) for one in found] == [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (2, 1), (2, 2)]
+    assert [(one.first_seq, one.last_seq) for one in found[:2]] == [(4, 4), (5, 5)]
+    # The last round of a turn has its answer and its end.
+    assert (found[4].first_seq, found[4].last_seq) == (8, 10)
+    assert prunable_rounds(views_of(conversation(1)), SETTINGS) == ()
+
+
+def test_rounds_that_were_looked_at_are_not_looked_at_again() -> None:
+    drafts = conversation(3, rounds=5)
+    rows = after(3, Pruned(cuts=(Cut(4, 5, "rows"), Cut(8, 8, "one entry"))))
+    found = prunable_rounds(views_of([*drafts, rows]), SETTINGS)
+    assert (found[0].turn_n, found[0].n) == (1, 3)
+
+
+@given(st.integers(0, 8), st.integers(0, 4), st.integers(0, 3), st.integers(0, 5))
+def test_spans_are_in_order_and_apart(turns: int, rounds: int, keep_turns: int, keep_rounds: int) -> None:
+    settings = PruneSettings(keep_turns=keep_turns, keep_rounds=keep_rounds)
+    views = views_of(conversation(turns, rounds))
+    runs = [run for turn in prunable_turns(views, settings) for run in turn.runs]
+    runs += [(one.first_seq, one.last_seq) for one in prunable_rounds(views, settings)]
+    assert all(first <= last for first, last in runs)
+    assert all(before[1] < after[0] for before, after in pairwise(runs))
+
+
+def hundred_each(first: int, last: int) -> int:
+    return 100 * (last + 1 - first)
+
+
+def test_old_rounds_are_summed_up_request_by_request() -> None:
+    settings = PruneSettings(keep_rounds=2)
+    old = OldRounds()
+    for rounds, (tokens, regret) in {2: (0, 0), 3: (100, 85), 4: (200, 255), 5: (300, 510)}.items():
+        views = views_of(conversation(1, rounds)[: rounds + 2])
+        old.follow(views, settings, hundred_each)
+        assert (old.tokens, old.regret) == (tokens, regret)
+    assert old.before_tokens == 300
+    assert old.saving(2_000) == Saving(255, 2_000 - 300 - 255, 510)
+
+
+def test_old_rounds_begin_anew_when_something_is_forgotten() -> None:
+    settings = PruneSettings(keep_rounds=2)
+    old, drafts = OldRounds(), conversation(1, 6)
+    old.follow(views_of(drafts), settings, hundred_each)
+    assert old.tokens == 400
+    rows = after(1, Pruned(cuts=(Cut(4, 5, "rows"),)))
+    old.follow(views_of([*drafts, rows]), settings, hundred_each)
+    assert (old.tokens, old.regret) == (200, 170)
+
+
+def cached(kept: tuple[Kept, ...] = (), model: str = "m", called_at: str = TS) -> CachedView:
+    return CachedView(models={"m": ModelCache(kept=kept)}, model=model, called_at=called_at)
+
+
+def prefix(blocks: int, used_at: str) -> Kept:
+    return Kept("s", "p", 3, blocks, 5_000, "5m", used_at)
+
+
+@pytest.mark.parametrize(
+    ("view", "cold"),
+    [
+        (cached((prefix(2, "2026-02-09T02:14:00Z"),)), False),
+        (cached((prefix(2, "2026-02-09T02:00:00Z"),)), True),
+        (cached((prefix(0, "2026-02-09T02:14:00Z"),)), True),
+        (cached(model="other"), True),
+        (cached(called_at="2026-02-09T02:10:00Z"), False),
+        (cached(called_at="2026-02-09T02:09:00Z"), True),
+    ],
+)
+def test_a_cache_is_cold_when_nothing_of_the_conversation_is_left_in_it(view: CachedView, cold: bool) -> None:
+    assert is_cold(view, "m", TS) == cold
+
+
+def test_a_guess_takes_a_card_for_as_long_as_most_are() -> None:
+    turns = [TurnSpan(TurnId("turn_1"), 1, ((2, 7),), 10), TurnSpan(TurnId("turn_2"), 2, ((8, 9),), 3)]
+    saving = guessed_saving(turns, [CARD_TOKENS + 1_000, 50], 5_000)
+    assert saving == Saving(1_000, CARD_TOKENS + 50 + 5_000, 10_000)
+
+
+def test_a_cold_cache_asks_only_that_something_is_saved() -> None:
+    assert reason_to_prune(Saving(1_999, 50_000, 0), True, SETTINGS, CacheRates()) == ""
+    assert "2000 tokens less" in reason_to_prune(Saving(2_000, 50_000, 0), True, SETTINGS, CacheRates())
+
+
+def test_a_warm_cache_asks_that_keeping_has_cost_more_than_the_rewrite() -> None:
+    rates = CacheRates()
+    assert reason_to_prune(Saving(9_000, 10_000, 230_000), False, SETTINGS, rates) == ""
+    reason = reason_to_prune(Saving(9_000, 10_000, 230_001), False, SETTINGS, rates)
+    assert "230001 x 0.1 = 23000, over 2 times the rewrite of 10000 x (1.25 - 0.1) = 11500" in reason
+
+
+def test_forgetting_keeps_the_marks_and_what_must_outlive_a_summary() -> None:
+    view = ForgettingView()
+    blocks: list[tuple[str, AnyBlock]] = [
+        ("", ConversationStarted(tenant="t", project="p", user="u")),
+        ("", Titled(text="a title")),
+        ("turn_1", Note(tool_call_id=CallId("c1"), text="[P] note")),
+        ("turn_1", Followup(message_id=MessageId("m1"), text="and?")),
+        ("turn_1", Pruned(cuts=(Cut(3, 4, "card"), Cut(6, 6)), through_seq=4)),
+        ("turn_1", RangeSummary(covered_turn_ids=(), text="sum", first_seq=2, last_seq=3)),
+        ("turn_1", ModelCalled(round=1, model="m", request_sha256="0")),
+    ]
+    for seq, (turn, block) in enumerate(blocks, 1):
+        view.add(Entry(turn_id=TurnId(turn), ts=TS, block=block, seq=seq))
+    expected = ForgettingView(cards_seq=4, rounds_seq=4, summary_seq=6, summed_seq=3, notes=[3], said=[4], outside=[2])
+    assert view == expected
+    assert view.done_seq == 4
+
+
+def test_a_turn_of_an_older_log_may_have_no_round() -> None:
+    assert Turn(1).rounds == []
+    assert prunable_rounds(views_of(conversation(4, rounds=0)), PruneSettings(keep_rounds=0)) == ()

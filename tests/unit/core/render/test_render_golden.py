@@ -1,0 +1,196 @@
+"""Whole prompts, word for word; `TIMELOOM_WRITE_GOLDEN=1` writes them anew, to be read before they are committed."""
+
+import os
+from collections.abc import Sequence
+
+from tests.harness.repository import GOLDEN
+from timeloom.cli.commands.demo.script import demo_steps
+from timeloom.core.blocks import (
+    AnyBlock,
+    Attachment,
+    AttachmentMeta,
+    Digest,
+    Hidden,
+    Note,
+    PlanRecorded,
+    Pruned,
+    RangeSummary,
+    ResultContent,
+    ResultDigest,
+    SourcesAdded,
+    ToolCall,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.ids import CallId, PlanId, TurnId
+from timeloom.core.payload import BlobRef
+from timeloom.core.plans.snapshot import PlanSnapshot
+from timeloom.core.policy.cache.points import cache_points
+from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool
+from timeloom.core.render.entries.entry_text import needed_payloads
+from timeloom.core.render.prompt import RENDERING, PromptView
+from timeloom.core.render.segments import RenderedSegment, as_text
+from timeloom.core.render.system import system
+from timeloom.core.render.tail.announce import Budget, Round
+from timeloom.core.render.tail.tail import tail_text
+from timeloom.core.sources import SourceRow
+from timeloom.core.timeline import Draft, Entry, place
+from timeloom.core.view.views import Views
+from timeloom.runtime.prompt.instructions.load import load_texts
+from timeloom.testing.samples import sample_drafts
+
+FOLDER = GOLDEN / "prompts"
+
+TURN = TurnId("turn_1770603271112_2yz1lp")
+SEARCH, PATCH = CallId("18f62649fb3b"), CallId("6a3f1e0d9b21")
+MENU, DRAFT_MD = f"fi:{TURN}.user.attachments/menu.pdf", f"fi:{TURN}.files/draft.md"
+
+RESTAURANTS: list[AnyBlock] = [
+    TurnStarted(n=1),
+    UserPrompt(text="could you find top 3 places to eat here in wuppertal"),
+    AttachmentMeta(
+        digest=Digest(artifact_path=MENU, mime="application/pdf", size_bytes=137_956),
+        summary="2‑page menu, prices & address (Wuppertal)",
+    ),
+    Attachment(artifact_path=MENU, mime="application/pdf", data=BlobRef("ab" * 32, 137_956)),
+    PlanRecorded(
+        snapshot=PlanSnapshot(
+            plan_id=PlanId("plan_abc"),
+            steps=("Search top restaurants", "Cross‑check ratings", "Draft ranked list"),
+            statuses=("pending", "pending", "pending"),
+        )
+    ),
+    ToolCall(tool_id="web_tools.web_search", tool_call_id=SEARCH, params='{"queries":["restaurants wuppertal"],"n":5}'),
+    SourcesAdded(rows=(SourceRow(sid=1, title="Best of Wuppertal", url="https://eat.example/w"),), tool_call_id=SEARCH),
+    ResultDigest(
+        tool_call_id=SEARCH, digest=Digest(artifact_path=f"tc:{TURN}.{SEARCH}.result", mime="application/json")
+    ),
+    ResultContent(
+        tool_call_id=SEARCH,
+        artifact_path=f"tc:{TURN}.{SEARCH}.result",
+        mime="application/json",
+        text='[{"sid":1,"title":"Best of Wuppertal","url":"https://eat.example/w"}]',
+    ),
+    ToolCall(
+        tool_id="react.patch",
+        tool_call_id=PATCH,
+        params=f'{{"path":"{TURN}/files/draft.md","patch":"@@ -1 +1 @@\\n-a\\n+b\\n"}}',
+    ),
+    ResultDigest(
+        tool_call_id=PATCH,
+        digest=Digest(
+            artifact_path=DRAFT_MD,
+            physical_path=f"{TURN}/files/draft.md",
+            mime="text/markdown",
+            tool_call_id=PATCH,
+            edited=True,
+        ),
+    ),
+    ResultContent(
+        tool_call_id=PATCH, artifact_path=DRAFT_MD, mime="text/markdown", text="# Places\n\n[TURN x] [[S:1]]\n"
+    ),
+    Note(tool_call_id=PATCH, text="[D] decided to use Wanderlog + TheFork as primary sources"),
+]
+
+TOOLS = (
+    CatalogueTool(
+        tool_id="web_tools.web_search",
+        purpose="Search the web.",
+        description="Gives sources with numbers to cite.\nAsk in the language of the pages.",
+        params_schema='{"type": "object", "properties": {"queries": {"type": "array", "items": {"type": "string"}}}}',
+        effect="pure",
+        examples=('{"queries": ["ferry fares Norderney"]}',),
+    ),
+    CatalogueTool(tool_id="react.read", purpose="Read paths again.", effect="pure"),
+)
+
+
+class StepClock:
+    """A clock that goes on by one second each time."""
+
+    def __init__(self) -> None:
+        self._us = 1_770_603_271_112_000
+
+    def epoch_us(self) -> int:
+        self._us += 1_000_000
+        return self._us
+
+
+class CountingIds:
+    """Random bits that are the numbers from one."""
+
+    def __init__(self) -> None:
+        self._n = 0
+
+    def bits(self) -> int:
+        self._n += 1
+        return self._n
+
+
+def rendered(entries: Sequence[Entry], **of_round: int) -> str:
+    """The whole user message after these entries."""
+    prompt, views = PromptView(), Views()
+    for entry in entries:
+        views.add(entry)
+        prompt.add(entry, views)
+    this = Round(
+        iteration=of_round.get("iteration", 5),
+        max_iterations=15,
+        now="2026-02-09T02:20:00Z",
+        budgets=(Budget("tool calls", 3, 20),),
+        prompt_tokens=prompt.tokens,
+        window_tokens=200_000,
+        cache="4 points, tail written a minute ago",
+    )
+    segments = (*prompt.segments(cache_points(views).seqs), RenderedSegment(tail_text(this, views)))
+    return as_text(segments)
+
+
+def agrees(name: str, text: str) -> None:
+    file = FOLDER / name
+    if os.environ.get("TIMELOOM_WRITE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_the_search_for_restaurants() -> None:
+    drafts = [Draft(TURN, "2026-02-09T02:14:32.676425Z", block) for block in RESTAURANTS]
+    agrees("restaurants.txt", rendered([place(draft, seq) for seq, draft in enumerate(drafts, 1)]))
+
+
+def test_the_demonstration() -> None:
+    steps = demo_steps(StepClock(), CountingIds())
+    drafts = [draft for step in steps for draft in step]
+    agrees("demo.txt", rendered([place(draft, seq) for seq, draft in enumerate(drafts, 1)]))
+
+
+def test_a_block_of_every_class() -> None:
+    drafts = [draft for draft in sample_drafts() if draft.block.type_name not in ("react.pruned", "conv.range.summary")]
+    agrees("samples.txt", rendered([place(draft, seq) for seq, draft in enumerate(drafts, 1)], iteration=15))
+
+
+def test_the_system_text_with_one_action() -> None:
+    agrees("system.txt", system(load_texts(), TOOLS))
+
+
+def test_the_system_text_with_several_actions_skills_and_a_bundles_own_words() -> None:
+    skills = (CatalogueSkill(ref="reports/pdf", purpose="How to make a PDF report"),)
+    agrees("system_several.txt", system(load_texts(), TOOLS, skills, several_actions=True, own="You know ferries.\n"))
+
+
+def test_the_rendering_is_that_of_its_version() -> None:
+    """A rendering that changed without a new `RENDERING` would make replays call honest old logs changed."""
+    drafts = sample_drafts()
+    nothing_forgotten = [one for one in drafts if not isinstance(one.block, Hidden | Pruned | RangeSummary)]
+    pinned = FOLDER.parent / "rendering" / f"{RENDERING}.sha256"
+    found = f"{_fingerprint(drafts)}\n{_fingerprint(nothing_forgotten)}\n"
+    assert found == pinned.read_text(), "the rendering changed: give RENDERING a new value and pin these"
+
+
+def _fingerprint(drafts: Sequence[Draft]) -> str:
+    prompt, views = PromptView(), Views()
+    for seq, draft in enumerate(drafts, 1):
+        entry = place(draft, seq)
+        views.add(entry)
+        prompt.add(entry, views, dict.fromkeys(needed_payloads(entry), b"payload"))
+    return prompt.fingerprint()

@@ -1,0 +1,210 @@
+"""What is shown of a reply on its way, for every way of cutting it."""
+
+import itertools
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from timeloom.core.paths import MAX_PATH_CHARS
+from timeloom.core.stream.channels import DECISION
+from timeloom.core.stream.decision import MAX_DECISION_CHARS
+from timeloom.core.stream.live_reply import LiveDelta, LiveReply
+
+MARKS = [
+    '"',
+    "\\",
+    "\\n",
+    '\\"',
+    "\\\\",
+    "\\u00e9",
+    "\\ud83d",
+    "\\ude00",
+    "\\ud83d\\ude00",
+    "\\u12",
+    "\n",
+    "\ud83d",
+    "\ude00",
+]
+TAGS = [
+    "<",
+    "</",
+    "<channel:code>",
+    "</channel:code>",
+    f"</channel:{DECISION}>",
+    "\n<channel:thinking>",
+    "</channel:thinking>",
+]
+TEXT = st.lists(st.sampled_from([*MARKS, *TAGS, "x", "two words", "é", "😀", "{", "}"]), max_size=12).map("".join)
+FIELDS = st.sampled_from(["final_answer", "notes", "path", "content", "other"])
+
+
+def reply(channel: str, text: str) -> str:
+    return f"<channel:{channel}>{text}</channel:{channel}>"
+
+
+def writing(path: str, content: str, path_first: bool = True) -> str:
+    params = {"path": path, "content": content} if path_first else {"content": content, "path": path}
+    return reply(DECISION, json.dumps({"action": "call_tool", "tool_call": {"tool_id": "t", "params": params}}))
+
+
+def keeping(channel: str, content: str, channel_first: bool = True) -> str:
+    params = {"channel": channel, "content": content} if channel_first else {"content": content, "channel": channel}
+    return reply(
+        DECISION, json.dumps({"notes": "a", "tool_call": {"tool_id": "t", "params": params}, "final_answer": "b"})
+    )
+
+
+def saying(field: str, text: str) -> str:
+    return reply(DECISION, f'{{"{field}": "{text}", "notes": "then"}}')
+
+
+CALLS = st.builds(writing, TEXT, TEXT, st.booleans())
+RAW = st.builds(saying, FIELDS, TEXT)
+OTHERS = st.builds(reply, st.sampled_from(["thinking", "code", "summary", "unknown"]), TEXT)
+KEPT = st.builds(keeping, st.sampled_from(["internal", "canvas", "internals"]) | TEXT, TEXT, st.booleans())
+REPLIES = st.lists(CALLS | KEPT | RAW | OTHERS | TEXT, max_size=4).map("".join)
+
+
+def pieces(text: str, sizes: Sequence[int]) -> list[str]:
+    ends = itertools.takewhile(lambda end: end < len(text), itertools.accumulate(itertools.cycle(sizes)))
+    return [text[a:b] for a, b in itertools.pairwise([0, *ends, len(text)])]
+
+
+def shown(parts: Sequence[str]) -> list[LiveDelta]:
+    live = LiveReply()
+    return [delta for part in parts for delta in live.feed(part)]
+
+
+def joined(deltas: Sequence[LiveDelta]) -> list[LiveDelta]:
+    """Neighbours that are one text as one."""
+    places = itertools.groupby(deltas, key=lambda delta: (delta.channel, delta.index, delta.file))
+    return [LiveDelta(a, n, "".join(delta.text for delta in run), file) for (a, n, file), run in places]
+
+
+@given(REPLIES, st.lists(st.integers(1, 12), min_size=1, max_size=5))
+def test_what_is_shown_does_not_depend_on_the_cuts(text: str, sizes: list[int]) -> None:
+    whole = joined(shown([text]))
+    assert joined(shown(pieces(text, sizes))) == whole
+    assert joined(shown(list(text))) == whole
+
+
+@given(TEXT, st.integers(1, 6))
+@example('a\\n"b"</channel:ReactDecisionOutV2>', 1)
+def test_a_string_is_shown_as_it_is_read_in_the_end(text: str, size: int) -> None:
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert joined(shown(pieces(writing("files/a.md", text), [size]))) == (
+        [LiveDelta("canvas", 0, text, "files/a.md")] if text else []
+    )
+
+
+@pytest.mark.parametrize("channel", ["thinking", "code"])
+def test_text_that_goes_on_is_shown_piece_by_piece(channel: str) -> None:
+    parts = [f"<channel:{channel}>", "one\n", 'two\\" < </b>', "drei ä", "< ", f"</channel:{channel}>", "four"]
+    assert [delta.text for delta in shown(parts)] == ["one\n", 'two\\" < </b>', "drei ä", "< "]
+
+
+@pytest.mark.parametrize("cut", range(1, len("</channel:code>")))
+def test_a_close_tag_that_is_cut_is_not_shown(cut: int) -> None:
+    tag = "</channel:code>"
+    assert [delta.text for delta in shown(["<channel:code>", "a", tag[:cut], tag[cut:], "b"])] == ["a"]
+
+
+def test_strings_that_go_on_are_shown_piece_by_piece_and_decoded() -> None:
+    parts = [
+        f'<channel:{DECISION}>{{"notes": "',
+        "one",
+        "\\ntwo <",
+        '\\"\\ud83d\\ude00',
+        'ä", "final_answer": "yes',
+        "!",
+    ]
+    assert [(delta.channel, delta.text) for delta in shown(parts)] == [
+        ("timeline_text", "one"),
+        ("timeline_text", "\ntwo <"),
+        ("timeline_text", '"😀'),
+        ("timeline_text", "ä"),
+        ("answer", "yes"),
+        ("answer", "!"),
+    ]
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_an_escape_that_is_cut_is_shown_whole(cut: int) -> None:
+    escape = "\\ud83d\\ude00"
+    parts = [f'<channel:{DECISION}>{{"notes": "a', escape[:cut], escape[cut:], "b"]
+    assert "".join(delta.text for delta in shown(parts)) == "a😀b"
+
+
+def test_a_surrogate_pair_that_is_cut_is_shown_whole() -> None:
+    for start in ("<channel:thinking>a", f'<channel:{DECISION}>{{"notes": "a'):
+        assert "".join(delta.text for delta in shown([start, "\ud83d", "\ude00", "b"])) == "a😀b"
+        assert "".join(delta.text for delta in shown([start, "\ud83d", "b", "\ude00", "c"])) == "a\ufffdb\ufffdc"
+
+
+def test_an_empty_piece_shows_nothing() -> None:
+    for start in ("", "<channel:thinking>a", f'<channel:{DECISION}>{{"notes": "a'):
+        assert joined(shown([start, "", "b", ""])) == joined(shown([f"{start}b"]))
+        assert all(delta.text for delta in shown([start, ""]))
+
+
+def test_a_line_that_ended_on_the_short_way_lets_the_next_channel_begin() -> None:
+    parts = ["<channel:thinking>", "one", " two\n", "<channel:code>", "x"]
+    assert [(delta.channel, delta.text) for delta in shown(parts)] == [
+        ("thinking", "one"),
+        ("thinking", " two\n"),
+        ("code", "x"),
+    ]
+
+
+def test_what_nobody_sees_is_not_shown() -> None:
+    parts = [
+        "<channel:summary>",
+        "one",
+        " two",
+        "</channel:summary>",
+        f"<channel:{DECISION}>",
+        '{"other": "',
+        "x",
+        '"}',
+    ]
+    assert shown([*parts, "outside", "more", "<channel:unknown>", "text"]) == []
+    assert shown(["".join(parts)]) == []
+
+
+def test_after_what_is_no_json_nothing_is_shown() -> None:
+    assert [delta.text for delta in shown([f'<channel:{DECISION}>{{"notes": "a', "b\n", "c", '"', "d"])] == ["a", "b"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_the_text_of_an_internal_file_is_not_shown(size: int) -> None:
+    text = keeping("internal", 'one\ntwo "three" four five') + keeping("canvas", "six")
+    told = joined(shown(pieces(text, [size])))
+    assert [(delta.channel, delta.index, delta.text) for delta in told] == [
+        ("timeline_text", 0, "a"),
+        ("answer", 0, "b"),
+        ("timeline_text", 1, "a"),
+        ("canvas", 1, "six"),
+        ("answer", 1, "b"),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_text_of_a_file_is_shown_before_it_is_said_to_be_internal(size: int) -> None:
+    told = joined(shown(pieces(keeping("internal", "one", channel_first=False), [size])))
+    assert [delta.text for delta in told if delta.channel == "canvas"] == ["one"]
+
+
+def test_a_path_that_is_too_long_stops_growing() -> None:
+    path = "p" * (3 * MAX_PATH_CHARS)
+    (last, *_) = reversed(shown(pieces(writing(path, "text"), [MAX_PATH_CHARS])))
+    assert (last.text, MAX_PATH_CHARS < len(last.file) < len(path)) == ("text", True)
+
+
+def test_no_more_of_a_decision_is_shown_than_is_read() -> None:
+    opening = '{"final_answer": "'
+    text = f"<channel:{DECISION}>{opening}" + "x" * MAX_DECISION_CHARS
+    for size in (len(text), 9_973):
+        assert sum(len(delta.text) for delta in shown(pieces(text, [size]))) == MAX_DECISION_CHARS - len(opening)

@@ -1,0 +1,418 @@
+"""The HTTP client under the adapters: addresses, connections that are used again, TLS, proxies, and bad services."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import ssl
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from timeloom.providers.http import connection, direct
+from timeloom.providers.http.address import address_of, request_head
+from timeloom.providers.http.answer import Answer, TransportError
+from timeloom.providers.http.certificates import certificates
+from timeloom.providers.http.direct import DirectTransport
+from timeloom.providers.http.proxied import ProxiedTransport
+from timeloom.providers.http.transport import open_transport
+from timeloom.testing import fake_service as fake
+
+T = TypeVar("T")
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+OK = b"HTTP/1.1 200 OK\r\n"
+NOT_PROXIED = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NOT_PROXIED:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@asynccontextmanager
+async def served(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncGenerator[str]:
+    """The address of a server that does whatever the handler does with each connection."""
+    tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def handled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await handle(reader, writer)
+        with suppress(OSError):
+            writer.close()
+            await writer.wait_closed()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks[asyncio.create_task(handled(reader, writer))] = writer
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task, writer in tasks.items():
+            task.cancel()
+            # One that was closing and has just sent its rest is gone, and does not know that (Python 3.11).
+            with suppress(AttributeError):
+                writer.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)
+
+
+def plays(*pieces: bytes, requests: int = 1) -> Handler:
+    """Answers each request of a connection with these bytes, and hangs up after the last."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(requests):
+            await reader.readuntil(b"\r\n\r\n")
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+
+    return handle
+
+
+async def whole(answer: Answer) -> bytes:
+    body = bytearray()
+    while piece := await answer.read(60):
+        body += piece
+    await answer.close()
+    return bytes(body)
+
+
+async def asked(handle: Handler) -> tuple[int, dict[str, str], bytes]:
+    async with served(handle) as place:
+        transport = DirectTransport(f"http://{place}/x", 5)
+        answer = await transport.post({}, b"")
+        body = await whole(answer)
+        await transport.close()
+        return answer.status, dict(answer.headers), body
+
+
+async def refused(handle: Handler) -> str:
+    with pytest.raises(TransportError) as error:
+        await asked(handle)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "target", "host"),
+    [
+        ("http://localhost", ("localhost", 80, False), "/", "localhost"),
+        ("https://example.org:443/v1/x?a=b c", ("example.org", 443, True), "/v1/x?a=b%20c", "example.org"),
+        ("http://[::1]:8080/ä%2F", ("::1", 8080, False), "/%C3%A4%2F", "[::1]:8080"),
+        ("https://bücher.example/", ("xn--bcher-kva.example", 443, True), "/", "xn--bcher-kva.example"),
+    ],
+)
+def test_an_address_is_read_from_its_url(url: str, place: tuple[str, int, bool], target: str, host: str) -> None:
+    address = address_of(url)
+    assert (address.host, address.port, address.secure) == place
+    assert (address.target, address.headers) == (target, {"host": host})
+
+
+@pytest.mark.parametrize("url", ["", "localhost:80", "ftp://x/", "http:///x", "http://x:port/", "http://[::1/", "//x"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(TransportError, match="its address"):
+        address_of(url)
+
+
+def test_a_login_in_the_url_goes_before_a_key() -> None:
+    head = request_head(address_of("http://me:p%40ss@x/"), {"authorization": "Bearer key"}, 0)
+    assert b"authorization: Basic bWU6cEBzcw==\r\n" in head
+    assert b"Bearer" not in head
+
+
+@pytest.mark.parametrize("key", ["sk-a\r\nx: y", "sk-a\n", " sk-a", "sk-ä", "sk-\x00"])
+def test_a_header_that_http_does_not_allow_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(TransportError, match="'x-api-key'") as error:
+        request_head(address_of("http://x/"), {"x-api-key": key}, 0)
+    assert "sk-" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [OK + b"content-length: 4\r\n\r\nab", b"cd"],
+        [OK + b"\r\nab", b"cd"],
+        [OK + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r", b"\n2\r\ncd\r\n0\r\n\r\n"],
+        [OK + b"transfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\nlink: x\r\n\r\n"],
+        [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + OK + b"\r\nabcd"],
+        [bytes([byte]) for byte in OK + b"content-length: 4\r\n\r\nabcd"],
+    ],
+)
+def test_a_body_is_read_however_it_is_framed_and_cut(pieces: list[bytes]) -> None:
+    status, headers, body = asyncio.run(asked(plays(*pieces)))
+    assert (status, body) == (200, b"abcd")
+    assert "link" not in headers
+
+
+def test_headers_are_found_in_lower_case_and_repeated_ones_together() -> None:
+    _, headers, _ = asyncio.run(asked(plays(OK + b"X-A: 1\r\nx-a: 2\r\nRetry-After:  7 \r\n\r\n")))
+    assert headers == {"x-a": "1, 2", "retry-after": "7"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"", "closed before an answer"),
+        (b"SSH-2.0-OpenSSH\r\n", "not HTTP/1.1"),
+        (b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nzz", "not HTTP/1.1"),
+        (OK + b"x: " + b"y" * 100_000, "headers are larger"),
+    ],
+)
+def test_what_does_not_answer_in_http_cannot_be_reached(sent: bytes, reason: str) -> None:
+    assert reason in asyncio.run(refused(plays(sent)))
+
+
+def test_chunks_that_are_none_end_the_body() -> None:
+    _, _, body = asyncio.run(asked(plays(OK + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\nzz\r\n")))
+    assert body == b"ab"
+
+
+async def connections_used(first: bytes, *later: bytes) -> int:
+    """How many connections two requests take, the first of which gets these bytes, some of them late."""
+    used: list[int] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        used.append(1)
+        pieces = (first, *later) if len(used) == 1 else (OK + b"content-length: 0\r\n\r\n",)
+        await plays(*pieces, requests=9)(reader, writer)
+
+    async with served(handle) as place:
+        transport = DirectTransport(f"http://{place}/", 5)
+        for _ in range(2):
+            await whole(await transport.post({}, b""))
+            await asyncio.sleep(0.05)
+        await transport.close()
+    return len(used)
+
+
+@pytest.mark.parametrize(
+    ("first", "connections"),
+    [
+        (OK + b"content-length: 2\r\n\r\nab", 1),
+        (OK + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", 1),
+        (OK + b"content-length: 2\r\nconnection: close\r\n\r\nab", 2),
+        (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nab", 2),
+        (OK + b"content-length: 2\r\n\r\nabHTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged", 2),
+    ],
+)
+def test_a_connection_is_used_again_where_its_answer_is_over(first: bytes, connections: int) -> None:
+    assert asyncio.run(connections_used(first)) == connections
+
+
+def test_a_connection_on_which_something_came_unasked_is_not_used_again() -> None:
+    assert asyncio.run(connections_used(OK + b"content-length: 0\r\n\r\n", OK + b"content-length: 0\r\n\r\n")) == 2
+
+
+def test_an_answer_that_is_given_up_takes_its_connection_with_it() -> None:
+    async def given_up() -> bytes:
+        left = asyncio.get_running_loop().create_future()
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await plays(OK + b"content-length: 9\r\n\r\nab")(reader, writer)
+            left.set_result(await reader.read())
+
+        async with served(handle) as place:
+            answer = await DirectTransport(f"http://{place}/", 5).post({}, b"")
+            assert await answer.read(60) == b"ab"
+            await answer.close()
+            async with asyncio.timeout(30):
+                return await left
+
+    assert asyncio.run(given_up()) == b""
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "IDLE_S", 0.0)
+    assert asyncio.run(connections_used(OK + b"content-length: 0\r\n\r\n")) == 2
+
+
+def test_no_more_than_some_connections_wait_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "MAX_IDLE", 0)
+    assert asyncio.run(connections_used(OK + b"content-length: 0\r\n\r\n")) == 2
+
+
+def test_a_service_that_hung_up_meanwhile_is_connected_to_anew() -> None:
+    async def twice() -> list[bytes]:
+        async with served(plays(OK + b"content-length: 2\r\n\r\nab")) as place:
+            transport = DirectTransport(f"http://{place}/", 5)
+            bodies: list[bytes] = []
+            for _ in range(2):
+                bodies.append(await whole(await transport.post({}, b"")))
+                await asyncio.sleep(0.05)
+            await transport.close()
+            return bodies
+
+    assert asyncio.run(twice()) == [b"ab", b"ab"]
+
+
+def test_a_reader_who_takes_his_time_loses_nothing_of_a_cut_body() -> None:
+    async def slowly() -> bytes:
+        async with served(plays(OK + b"content-length: 99\r\n\r\nab", b"cd")) as place:
+            answer = await DirectTransport(f"http://{place}/", 5).post({}, b"")
+            await asyncio.sleep(0.1)
+            return await whole(answer)
+
+    assert asyncio.run(slowly()) == b"abcd"
+
+
+def test_a_read_that_waits_too_long_fails_and_nothing_is_lost() -> None:
+    async def waited() -> bytes:
+        go_on = asyncio.Event()
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await plays(OK + b"content-length: 4\r\n\r\nab")(reader, writer)
+            await go_on.wait()
+            writer.write(b"cd")
+            await writer.drain()
+
+        async with served(handle) as place:
+            transport = DirectTransport(f"http://{place}/", 5)
+            answer = await transport.post({}, b"")
+            first = await answer.read(60)
+            with pytest.raises(TimeoutError):
+                await answer.read(0.01)
+            go_on.set()
+            body = first + await whole(answer)
+            await transport.close()
+            return body
+
+    assert asyncio.run(waited()) == b"abcd"
+
+
+def test_a_body_that_nobody_reads_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_HELD_BYTES", 1000)
+    size = 64 * 2**20
+
+    async def unread() -> tuple[int, int]:
+        sent = 0
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            await plays(OK + f"content-length: {size}\r\n\r\n".encode())(reader, writer)
+            while sent < size:
+                writer.write(bytes(2**16))
+                await writer.drain()
+                sent += 2**16
+
+        async with served(handle) as place:
+            answer = await DirectTransport(f"http://{place}/", 5).post({}, b"")
+            before = -1
+            while before != sent:
+                before = sent
+                await asyncio.sleep(0.1)
+            return sent, len(await whole(answer))
+
+    sent, read = asyncio.run(unread())
+    assert sent < size
+    assert read == size
+
+
+def test_a_service_that_never_answers_the_connection_cannot_be_reached() -> None:
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def ask() -> None:
+        async with served(silent) as place:
+            await DirectTransport(f"https://{place}/", 0.1).post({}, b"")
+
+    with pytest.raises(TransportError, match=r"no connection within 0\.1 s"):
+        asyncio.run(ask())
+
+
+@pytest.fixture
+def server_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[ssl.SSLContext]:
+    """A server's certificate for 127.0.0.1, which is trusted while the test runs."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a service")])
+    place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    now = dt.datetime.now(dt.UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + DAY)
+    signed = made.add_extension(place, critical=False).add_extension(CA, critical=True).sign(key, hashes.SHA256())
+    pem = tmp_path / "cert.pem"
+    plain = serialization.NoEncryption()
+    pem.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+        + signed.public_bytes(serialization.Encoding.PEM)
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    certificates.cache_clear()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pem)
+    yield tls
+    certificates.cache_clear()
+
+
+DAY = dt.timedelta(days=1)
+CA = x509.BasicConstraints(ca=True, path_length=0)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_trusted_service_is_asked_over_tls(
+    run: Callable[[Coroutine[None, None, bytes]], bytes], server_tls: ssl.SSLContext
+) -> None:
+    async def ask() -> bytes:
+        answers = plays(OK + b"content-length: 4\r\n\r\nab", b"cd", requests=2)
+        async with served(answers, server_tls) as place:
+            transport = DirectTransport(f"https://{place}/", 5)
+            bodies = [await whole(await transport.post({}, b"")) for _ in range(2)]
+            await transport.close()
+            return b"".join(bodies)
+
+    assert run(ask()) == b"abcdabcd"
+
+
+@pytest.mark.usefixtures("server_tls")
+def test_a_service_that_is_not_trusted_is_not_asked(
+    server_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask() -> None:
+        async with served(plays(OK + b"\r\n"), server_tls) as place:
+            await DirectTransport(f"https://{place}/", 5).post({}, b"")
+
+    monkeypatch.delenv("SSL_CERT_FILE")
+    certificates.cache_clear()
+    with pytest.raises(TransportError, match="certificate verify failed"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
+def test_a_service_is_asked_through_the_proxy_that_the_environment_names(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask() -> str:
+        async with fake.fake_service(fake.Answer(parts=(b"ab", b"cd"))) as proxy:
+            monkeypatch.setenv(name, proxy.url)
+            transport = open_transport("http://model.invalid/v1", 5)
+            assert isinstance(transport, ProxiedTransport)
+            assert await whole(await transport.post({"x-a": "1"}, b"{}")) == b"abcd"
+            await transport.close()
+            await transport.close()
+            return proxy.heard[0].path
+
+    assert asyncio.run(ask()) == "http://model.invalid/v1"
+
+
+def test_without_a_proxy_a_service_is_asked_directly() -> None:
+    assert isinstance(open_transport("http://model.invalid/v1", 5), DirectTransport)
+
+
+def test_a_proxy_of_another_kind_is_said_to_be_of_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", "gopher://127.0.0.1:1")
+    with pytest.raises(TransportError, match="the proxy of this machine"):
+        asyncio.run(open_transport("http://model.invalid/", 5).post({}, b""))
+
+
+def test_a_proxy_that_is_not_there_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with pytest.raises(TransportError):
+        asyncio.run(open_transport("http://model.invalid/", 5).post({}, b""))

@@ -1,0 +1,329 @@
+"""Making room: whatever a conversation holds, the next request fits, and nothing that must stay is lost."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.harness.context import (
+    LOOK,
+    RoomStage,
+    asked,
+    assert_opens_the_same,
+    assert_replays,
+    prompt_text,
+    prunes,
+    ran,
+    summaries,
+    turn_of,
+    windowed,
+)
+from tests.harness.turn import Step, answers, blocks_of, calls, only, run
+from timeloom.app import Setting
+from timeloom.core.blocks import (
+    ExternalEvent,
+    Followup,
+    ModelCalled,
+    PlansCompacted,
+    RoundStarted,
+    Titled,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.policy.next_step import Limits
+from timeloom.core.policy.pruning import PruneSettings
+from timeloom.core.render.entries.cards import CardLimits
+from timeloom.core.timeline import NO_TURN, Entry
+
+
+def test_old_turns_become_cards_when_the_cache_is_cold(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(LOOK, summary="Goal: look. Outcome: seen."), *turn_of(LOOK) * 5)
+        turns = await stage.open()
+        await ran(turns, 5)
+        assert await prunes(turns) == []
+        stage.clock.wait(4_000)
+        await ran(turns, 1)
+        (pruned,) = await prunes(turns)
+        assert pruned.reason.startswith("the cache is cold")
+        assert len(pruned.cuts) == 3
+        text = await prompt_text(turns)
+        assert text.startswith("PRUNED PRIOR TURNS\n\n[PRUNED TURN 1] ")
+        assert 'react.read(["ar:turns[1].react.turn.index"])' in text
+        assert "Goal: look. Outcome: seen." in text
+        assert text.index("[PRUNED TURN 3]") < text.index("RECENT INTACT TURNS") < text.index("ask 4")
+        assert "[PRUNED TURN 4]" not in text
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
+
+    run(check)
+
+
+def test_old_rounds_of_a_long_turn_become_rows_when_the_cache_is_cold(tmp_path: Path) -> None:
+    async def check() -> None:
+        looks = [calls("t.look", size=LOOK)] * 12
+        stage = RoomStage(tmp_path, *looks, answers("one"), answers("two"))
+        turns = await stage.open()
+        await turns.run("look often")
+        stage.clock.wait(4_000)
+        await turns.run("and?")
+        (pruned,) = await prunes(turns)
+        assert pruned.through_seq == 0
+        text = await prompt_text(turns)
+        assert [f"[PRUNED ROUND {n}]" in text for n in (1, 6, 7, 8)] == [True, True, False, False]
+        assert text.count("x x x x") > 6
+        assert "look often" in text
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
+
+    run(check)
+
+
+def test_old_rounds_of_a_very_long_turn_go_while_it_runs(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *[calls("t.look", size=LOOK)] * 60, answers("done"))
+        stage.setting = Setting(data_dir=tmp_path, limits=Limits(max_iterations=99))
+        turns = await stage.open()
+        await turns.run("look very often")
+        found = await prunes(turns)
+        assert 2 <= len(found) <= 8
+        assert all("over 2 times the rewrite" in one.reason for one in found)
+        assert max(call.estimated_tokens for call in await asked(turns)) < 60 * 1_800
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
+
+    run(check)
+
+
+def test_rows_that_would_save_nothing_are_not_put(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *[calls("t.look", size=10, notes="n" * 900)] * 40, answers("a"), answers("b"))
+        stage.setting = Setting(
+            data_dir=tmp_path,
+            limits=Limits(max_iterations=99),
+            prune=PruneSettings(min_saving_tokens=2_500),
+            cards=CardLimits(text_chars=9_000),
+        )
+        turns = await stage.open()
+        await turns.run("look")
+        stage.clock.wait(4_000)
+        await turns.run("and?")
+        assert all(pruned.cuts for pruned in await prunes(turns))
+
+    run(check)
+
+
+def test_a_warm_cache_is_only_spoilt_where_keeping_has_cost_more(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(LOOK) * 40)
+        turns = await stage.open()
+        before = 0
+        for n in range(1, 41):
+            await turns.run(f"ask {n}")
+            found = await prunes(turns)
+            if len(found) > before:
+                assert "over 2 times the rewrite" in found[-1].reason
+                before = len(found)
+        assert 1 <= before <= 6
+        await assert_replays(stage, turns)
+
+    run(check)
+
+
+def test_what_saves_too_little_is_not_pruned(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(10) * 8)
+        turns = await stage.open()
+        for n in range(8):
+            stage.clock.wait(4_000)
+            await turns.run(f"ask {n}")
+        assert await prunes(turns) == []
+
+    run(check)
+
+
+def test_a_turn_that_is_too_large_by_itself_is_summed_up_inside(tmp_path: Path) -> None:
+    async def check() -> None:
+        looks = [calls("t.look", size=LOOK)] * 14
+        plan = calls("react.plan", mode="new", steps=["look", "answer"])
+        note = calls("react.write", path="n.md", content="[D] keep x", channel="internal", scratchpad=True)
+        stage = RoomStage(tmp_path, plan, note, *looks, answers("done"), window_tokens=24_000)
+        stage.setting = Setting(data_dir=tmp_path, limits=Limits(max_iterations=40))
+        turns = await stage.open()
+        assert await turns.run("look at everything, but not at the [sea]") == "completed"
+        made = await summaries(turns)
+        assert made
+        last = str(made[-1].text)
+        assert "## The turn that is running\n- prompt ar:turn_" in last
+        assert "look at everything, but not at the [sea]" in last
+        assert "[D] keep x" in last
+        (history, *_) = only(await blocks_of(turns), PlansCompacted)
+        assert isinstance(history, PlansCompacted)
+        assert history.plans[0].snapshot.steps == ("look", "answer")
+        assert "[REACT.PLAN.HISTORY]" in await prompt_text(turns)
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
+
+    run(check)
+
+
+def test_what_was_said_while_turns_ran_outlives_summaries(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(LOOK) * 12, window_tokens=24_000)
+        turns = await stage.open()
+        session = turns.session
+        heard = iter(("follow", "steer", "alert"))
+
+        def interject(entry: Entry) -> None:
+            if isinstance(entry.block, ToolCall) and (kind := next(heard, "")):
+                said.append(asyncio.create_task(speak(kind)))
+
+        async def speak(kind: str) -> None:
+            if kind == "follow":
+                await turns.inbox.follow_up("and the harbour")
+            elif kind == "steer":
+                await turns.inbox.steer("rather the island")
+            else:
+                alert = ExternalEvent(kind="alert", message_id=session.new_message_id(), text="storm\nahead")
+                await session.append([alert], session.views.progress.turn_id)
+
+        said: list[asyncio.Task[None]] = []
+        session.listen(interject)
+        while len(await summaries(turns)) < 2:
+            await turns.run("ask")
+        await asyncio.gather(*said)
+        last = str((await summaries(turns))[-1].text)
+        assert "## Said while turns ran\n- followup 20" in last
+        for words in ("and the harbour", "- steer ", "rather the island", "- alert ", "storm ahead"):
+            assert words in last
+
+    run(check)
+
+
+def test_a_message_larger_than_the_window_is_shown_shortened(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, answers("short"), answers("long"), window_tokens=16_000)
+        turns = await stage.open()
+        await turns.run("hello")
+        assert await turns.run("a long story " * 10_000) == "completed"
+        (pruned,) = await prunes(turns)
+        assert "react.read" in pruned.cuts[-1].text
+        assert pruned.cuts[-1].text.startswith("[USER MESSAGE]\n[path: ar:turn_")
+        sizes = [call.estimated_tokens for call in await asked(turns)]
+        assert sizes[-1] + 4_000 <= 16_000
+        await assert_replays(stage, turns)
+
+    run(check)
+
+
+def test_many_small_things_in_one_round_become_one_card(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, answers("well"), window_tokens=10_000)
+        turns = await stage.open()
+        await turns.session.append([UserPrompt(text="early")], turns.session.new_turn_id())
+        flood = tuple(Followup(message_id=turns.session.new_message_id(), text=f"and {n} " * 8) for n in range(200))
+        from_turn = turns.session.new_turn_id()
+        await turns.session.append([TurnStarted(n=2), UserPrompt(text="go"), RoundStarted(round=1), *flood], from_turn)
+        assert await turns.go_on() == "completed"
+        text = await prompt_text(turns)
+        assert "[PRUNED TURN 2]" in text
+        assert "go" in text
+        sizes = [call.estimated_tokens for call in await asked(turns)]
+        assert sizes[0] + 2_500 <= 10_000
+
+    run(check)
+
+
+def test_where_the_system_text_alone_fills_the_window_the_turn_says_so(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, answers("never"), window_tokens=4_000)
+        turns = await stage.open()
+        assert await turns.run("hello") == "runtime_error"
+        (end,) = only(await blocks_of(turns), TurnEnded)
+        assert isinstance(end, TurnEnded)
+        assert end.text.startswith("the request does not fit the model's window of 4000 tokens: the system text")
+        assert only(await blocks_of(turns), ModelCalled) == []
+
+    run(check)
+
+
+def test_where_nothing_can_be_made_to_fit_nothing_is_forgotten(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(400) * 2)
+        turns = await stage.open()
+        await ran(turns, 2)
+        stage.model = windowed(4_000)
+        turns = await stage.reopen(turns.session)
+        assert await turns.run("hello") == "runtime_error"
+        assert await prunes(turns) == []
+        assert await summaries(turns) == []
+        assert [event.status for event in stage.events] == ["started", "skipped"]
+
+    run(check)
+
+
+def test_a_card_for_all_that_is_left_leads_to_every_turn_it_stands_for(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = RoomStage(tmp_path, *turn_of(400) * 5, window_tokens=6_000)
+        turns = await stage.open()
+        await turns.session.append([Titled(text="t")], NO_TURN)
+        await ran(turns, 5)
+        assert await summaries(turns) == []
+        last = (await prunes(turns))[-1].cuts[-1].text
+        assert last.startswith("[PRUNED TURN 5] all of it:")
+        assert "What came before, an index for each turn: ar:turns[1-4].react.turn.index\nOf no turn: ar:log[2]" in last
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
+
+    run(check)
+
+
+def test_a_prompt_that_its_provider_finds_too_long_becomes_smaller_each_time(tmp_path: Path) -> None:
+    async def check() -> None:
+        long: Step = {"error": "context_too_long", "repeat": 3}
+        stage = RoomStage(tmp_path, *turn_of(LOOK) * 6, long, answers("ok"))
+        turns = await stage.open()
+        await ran(turns, 7)
+        sizes = [call.estimated_tokens for call in await asked(turns)][-4:]
+        assert sizes == sorted(sizes, reverse=True)
+        assert len(set(sizes)) == 4
+        await assert_replays(stage, turns)
+
+    run(check)
+
+
+@settings(max_examples=max(8, settings().max_examples // 8))
+@given(
+    window=st.sampled_from((9_000, 16_000, 60_000)),
+    sizes=st.lists(st.sampled_from((1, 400, 5_000, 60_000)), min_size=1, max_size=7),
+    words=st.lists(st.sampled_from(("hi", "tell me more " * 300, "story " * 12_000)), min_size=1, max_size=7),
+    pauses=st.lists(st.sampled_from((1, 400)), min_size=1, max_size=3),
+)
+def test_whatever_was_said_the_next_request_fits(
+    window: int, sizes: list[int], words: list[str], pauses: list[int]
+) -> None:
+    async def check(tmp_path: Path) -> None:
+        steps = [step for size in sizes for step in turn_of(size)]
+        stage = RoomStage(tmp_path, *steps, window_tokens=window)
+        turns = await stage.open()
+        for n in range(len(sizes)):
+            stage.clock.wait(pauses[n % len(pauses)])
+            assert await turns.run(f"{n} {words[n % len(words)]}") == "completed"
+            text = await prompt_text(turns)
+            assert "ar:" in text
+        for call in await asked(turns):
+            assert call.estimated_tokens + window // 4 <= window
+        await assert_replays(stage, turns)
+        await assert_opens_the_same(stage, turns)
+
+    with_folder(check)
+
+
+def with_folder(check: Callable[[Path], Coroutine[object, object, None]]) -> None:
+    with TemporaryDirectory() as folder:
+        asyncio.run(check(Path(folder)))

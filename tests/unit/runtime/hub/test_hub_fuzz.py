@@ -1,0 +1,134 @@
+"""Whatever is sent, in whatever order, over whatever restarts: what was accepted is stored once, and every turn ends.
+
+`TIMELOOM_FUZZ_RUNS` says how many courses are tried; `make fuzz` tries 2,000.
+"""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.harness.hub import Hall
+from tests.harness.turn import HEADER, Step, answers, calls, run
+from timeloom.core.blocks import (
+    ApprovalDecided,
+    ExternalEvent,
+    Followup,
+    Steer,
+    ToolCall,
+    TurnEnded,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import ConversationId
+from timeloom.core.timeline import Entry
+from timeloom.runtime.hub.hub import Hub, HubSettings
+from timeloom.runtime.hub.live_conversation import Accepted, Sent
+
+RUNS = int(os.environ.get("TIMELOOM_FUZZ_RUNS", "200"))
+BATCHES = 10
+
+LOOK: Step = {"reply": calls("t.look"), "chunk": 40, "delay_ms": 1}
+SEND: Step = {"reply": calls("t.send"), "chunk": 60, "delay_ms": 1}
+ANSWER: Step = {"reply": answers("Done."), "chunk": 30, "delay_ms": 1}
+SCRIPT = (*([LOOK, ANSWER, LOOK, SEND, LOOK, ANSWER, SEND, ANSWER] * 6), {**ANSWER, "repeat": True})
+
+KINDS = ("message", "followup", "steer", "steer", "alert", "form", "cancel", "stop", "decide", "decide")
+REFUSALS = {"turn_not_running", "server_closing", "approval_unknown"}
+BEGIN = "begin"
+
+
+class Course:
+    """One conversation with random things sent to it, by several at once."""
+
+    def __init__(self, stage: Hall, chance: random.Random) -> None:
+        self._stage = stage
+        self._chance = chance
+        self._settings = HubSettings(grace_s=0, rest_s=0.02)
+        self._hub: Hub = stage.hub(self._settings)
+        self._accepted: dict[str, Accepted] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def play(self) -> None:
+        first = await self._hub.begin(HEADER, BEGIN)
+        self._accepted[BEGIN], name = first, first.conversation_id
+        for number in range(self._chance.randrange(1, 14)):
+            match self._chance.randrange(8):
+                case 0:
+                    await self._restart()
+                case 1 | 2:
+                    await asyncio.sleep(self._chance.random() * 0.02)
+                case _:
+                    kind = self._chance.choice(KINDS)
+                    self._tasks.append(asyncio.create_task(self._send(self._hub, name, kind, f"said {number}")))
+                    await asyncio.sleep(0)
+        await asyncio.gather(*self._tasks)
+        await self._settle(name)
+        await self._hub.close()
+        self._check(await self._stage.store.load(name))
+        assert await self._stage.store.open_turns() == []
+
+    async def _restart(self) -> None:
+        await self._hub.close()
+        self._hub = self._stage.hub(self._settings)
+        self._hub.recover()
+
+    async def _send(self, hub: Hub, name: ConversationId, kind: str, text: str) -> None:
+        try:
+            match kind:
+                case "message":
+                    self._accepted[text] = await hub.say(name, text)
+                case "stop":
+                    await hub.send(name, Sent(kind="steer"))
+                case "decide":
+                    await self._decide(hub, name, text)
+                case _:
+                    self._accepted[text] = await hub.send(name, Sent(kind=kind, text=text))
+        except CodedError as error:
+            assert error.code in REFUSALS, error
+
+    async def _decide(self, hub: Hub, name: ConversationId, text: str) -> None:
+        for call_id in (await hub.status(name)).approvals:
+            self._accepted[text] = await hub.decide(name, call_id, self._chance.random() < 0.5, "ann", text)
+
+    async def _settle(self, name: ConversationId) -> None:
+        """Decides on whatever waits, until the conversation is at rest."""
+        number = 0
+        while (status := await self._hub.status(name)).state != "idle":
+            if status.approvals:
+                number += 1
+                await self._send(self._hub, name, "decide", f"settled {number}")
+            await asyncio.sleep(0.002)
+
+    def _check(self, entries: list[Entry]) -> None:
+        said: dict[str, list[int]] = {}
+        for entry in entries:
+            block = entry.block
+            if isinstance(block, UserPrompt | Followup | Steer | ExternalEvent | ApprovalDecided) and block.text:
+                said.setdefault(str(block.text), []).append(entry.seq)
+        assert said == {text: [one.seq] for text, one in self._accepted.items()}
+        begun = [entry.turn_id for entry in entries if isinstance(entry.block, TurnStarted)]
+        ended = [entry.turn_id for entry in entries if isinstance(entry.block, TurnEnded)]
+        assert begun == ended
+        self._check_effects([entry.block for entry in entries])
+
+    def _check_effects(self, blocks: list[object]) -> None:
+        """What cannot be undone is done as often as somebody said so, or less."""
+        sends = {one.tool_call_id for one in blocks if isinstance(one, ToolCall) and one.tool_id == "t.send"}
+        approved = Counter(one.tool_call_id for one in blocks if isinstance(one, ApprovalDecided) and one.approved)
+        done = Counter(call for call in self._stage.effects if call in sends)
+        assert done <= approved
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_what_is_accepted_is_stored_once_and_every_turn_ends(tmp_path: Path, batch: int) -> None:
+    async def check() -> None:
+        for number in range(batch, RUNS, BATCHES):
+            async with asyncio.timeout(60):
+                await Course(Hall(tmp_path, *SCRIPT), random.Random(number)).play()
+
+    run(check)

@@ -1,0 +1,250 @@
+"""Text on its way: whoever comes late has it whole, once, and as those have it who were there."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness.hub import LateStore
+from tests.harness.turn import HEADER, run
+from timeloom.app import open_session
+from timeloom.core.blocks import (
+    AnyBlock,
+    Completion,
+    Followup,
+    ModelCalled,
+    Notes,
+    ResultStatus,
+    RoundStarted,
+    Thinking,
+    ToolCall,
+    ToolCode,
+    TurnEnded,
+)
+from timeloom.core.ids import CallId, ConversationId, MessageId, TurnId
+from timeloom.core.timeline import NO_TURN
+from timeloom.runtime.hub.events import ChatBlock, ChatDelta, ConvStatus, Event
+from timeloom.runtime.hub.partial_text import KEPT_BYTES, OUTPUT, RUN_COST_BYTES, OpenText, ended_by, kind_of
+from timeloom.runtime.hub.subscription import Channel, Stream, Tail
+from timeloom.runtime.session.session import Session
+from timeloom.stores.in_memory.store import MemoryStore
+from timeloom.wire.block_json import decode_block
+
+CALL = CallId("tc_1")
+EPOCH = "1970-01-01T00:00:00.000000Z"
+ALL = {"thinking", "timeline_text", "code", "canvas", "answer", OUTPUT}
+
+ENDS: list[tuple[AnyBlock, set[str]]] = [
+    (Thinking(round=1, text="t"), {"thinking"}),
+    (Notes(tool_call_id=CALL, text="t"), {"timeline_text"}),
+    (ToolCode(tool_call_id=CALL, text="t"), {"code"}),
+    (ToolCall(tool_id="t.look", tool_call_id=CALL, params="{}"), {OUTPUT}),
+    (ToolCall(tool_id="t.look", tool_call_id=CallId("tc_2"), params="{}", by=CALL), set()),
+    (ResultStatus(tool_call_id=CALL, text="done"), {"canvas"}),
+    (Completion(text="t"), {"answer"}),
+    (Followup(text="more", message_id=MessageId("m_1")), set()),
+    (RoundStarted(round=1), ALL),
+    (ModelCalled(round=1, model="m", request_sha256="0"), ALL),
+    (TurnEnded(reason="completed"), ALL),
+]
+
+
+def delta(text: str, channel: str = "answer", index: int = 0, *, cut: bool = False) -> ChatDelta:
+    return ChatDelta(turn_id=TurnId("turn_1"), channel=channel, index=index, text=text, cut=cut)
+
+
+def told(text: OpenText) -> list[ChatDelta]:
+    return [one for one, _ in text.told()]
+
+
+@pytest.mark.parametrize(("block", "kinds"), ENDS, ids=lambda one: type(one).__name__)
+def test_a_block_ends_the_text_that_it_has_and_no_other(block: AnyBlock, kinds: set[str]) -> None:
+    text = OpenText()
+    for channel in sorted(ALL - {OUTPUT} | {"stdout"}):
+        text.add(delta("x", channel), 1)
+    text.end(block)
+    assert {kind_of(one.channel) for one in told(text)} == ALL - kinds == ALL - set(ended_by(block))
+
+
+def test_text_is_told_in_the_order_in_which_it_was_written() -> None:
+    text = OpenText()
+    for channel, index, piece in [("stdout", 0, "a"), ("stdout", 0, "b"), ("stderr", 0, "c"), ("stdout", 0, "d")]:
+        text.add(delta(piece, channel, index), 1)
+    text.add(delta("e", "stdout", 1), 2)
+    assert text.told() == [
+        (delta("ab", "stdout"), 1),
+        (delta("c", "stderr"), 1),
+        (delta("d", "stdout"), 1),
+        (delta("e", "stdout", 1), 2),
+    ]
+
+
+def test_half_a_character_is_kept_as_it_came() -> None:
+    text = OpenText()
+    text.add(delta("\ud83d"), 1)
+    assert told(text) == [delta("\ud83d")]
+
+
+def test_of_too_much_the_end_is_kept_and_said_to_be_cut() -> None:
+    text = OpenText(3000)
+    text.add(delta("first", "thinking"), 1)
+    for number in range(1000):
+        text.add(delta(f"{number:04}", ("stdout", "stderr")[number % 2]), 1)
+    thinking, *runs = told(text)
+    assert thinking == delta("", "thinking", cut=True)
+    assert [one.cut for one in runs] == [True, True, *([False] * (len(runs) - 2))]
+    assert "".join(one.text for one in runs) == "".join(f"{number:04}" for number in range(1000 - len(runs), 1000))
+    assert 3000 - 2 * RUN_COST_BYTES < len(runs) * (RUN_COST_BYTES + 4) <= 3000
+    text.end(TurnEnded(reason="completed"))
+    assert told(text) == []
+
+
+def test_what_is_too_much_at_once_is_only_said_to_be_cut() -> None:
+    text = OpenText(3000)
+    text.add(delta("x" * 4000), 1)
+    assert told(text) == [delta("", cut=True)]
+    text.add(delta("y"), 1)
+    assert told(text) == [delta("y", cut=True)]
+    text.clear()
+    text.add(delta("z"), 1)
+    assert told(text) == [delta("z")]
+
+
+def test_a_long_text_in_small_pieces_is_kept_up_to_the_bound() -> None:
+    text = OpenText()
+    for _ in range(KEPT_BYTES // 1010):
+        text.add(delta("x" * 1000), 1)
+    kept = told(text)
+    assert not any(one.cut for one in kept)
+    text.add(delta("x" * 10_000), 1)
+    kept = told(text)
+    assert kept[0].cut
+    assert KEPT_BYTES * 0.9 < sum(len(one.text) for one in kept) <= KEPT_BYTES
+
+
+class Listener:
+    """A reader that assembles what it hears as the documentation says."""
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.open: dict[str, str] = {}
+        self.ended: dict[tuple[int, str], str] = {}
+        """By block and kind, the text that was on its way when the block came."""
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, ChatDelta):
+            kind = kind_of(event.channel)
+            self.open[kind] = self.open.get(kind, "") + event.text
+        elif isinstance(event, ChatBlock):
+            self.seqs.append(event.seq)
+            for kind in ended_by(decode_block(bytes(event.block), EPOCH).block):
+                self.ended[event.seq, kind] = self.open.pop(kind, "")
+
+
+class Talk:
+    """A conversation in which things are said and stored, and its readers."""
+
+    def __init__(self, session: Session, store: LateStore) -> None:
+        self._session = session
+        self._store = store
+        self._channel = Channel()
+        self.readers: list[asyncio.Task[Listener]] = []
+        session.listen(self._channel.entry)
+
+    def join(self, brought: int) -> None:
+        after = max(1, self._session.views.tail - brought)
+        self.readers.append(asyncio.create_task(self._listen(after)))
+
+    async def do(self, deed: AnyBlock | str, text: str) -> None:
+        match deed:
+            case "join":
+                self.join(len(text))
+            case "pause":
+                await asyncio.sleep(0)
+            case str():
+                self._channel.delta(delta(text, deed))
+            case _:
+                await self._session.append([deed], NO_TURN)
+
+    async def _listen(self, after: int) -> Listener:
+        reader = Listener()
+        mailbox = self._channel.join(1_000_000)
+        stream = Stream(self._store, "t", self._session.conversation, mailbox, after)
+        async with aclosing(stream.events(status, 60)) as events:
+            async for event in events:
+                if isinstance(event, ChatDelta) and event.channel == LAST:
+                    break
+                reader.hear(event)
+        return reader
+
+
+LAST = "last"
+SAID = ("answer", "thinking", "timeline_text", "canvas", "code", "stdout", "stderr")
+DEEDS = st.one_of(
+    st.sampled_from(SAID),
+    st.sampled_from([block for block, _ in ENDS]),
+    st.sampled_from(["join", "join", "pause", "pause"]),
+)
+
+
+@given(st.lists(st.tuples(DEEDS, st.sampled_from(["a", "bb", "ccc"])), min_size=6, max_size=40))
+def test_wherever_readers_join_they_have_the_open_text_as_who_was_always_there(
+    deeds: list[tuple[AnyBlock | str, str]],
+) -> None:
+    async def check() -> None:
+        store = LateStore()
+        async with await open_session(store, None, HEADER) as session:
+            talk = Talk(session, store)
+            talk.join(0)
+            for deed, text in [*[("pause", "")] * 10, *deeds, (LAST, "")]:
+                await talk.do(deed, text)
+            first, *others = await asyncio.gather(*talk.readers)
+            for other in others:
+                assert other.open == first.open
+                assert other.seqs == first.seqs[len(first.seqs) - len(other.seqs) :]
+                # Of what had ended when it came it heard nothing, of all else everything.
+                assert all(text in ("", first.ended[place]) for place, text in other.ended.items())
+
+    run(check)
+
+
+async def status() -> ConvStatus:
+    return ConvStatus(conversation_id=ConversationId("conv_1"), state="running", tail=0)
+
+
+def test_a_reader_that_brings_a_block_before_others_are_told_is_not_told_its_text() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            channel.tell(Tail(1))
+            channel.delta(delta("the answer"))
+            channel.delta(delta("a thought", "thinking"))
+            await session.append([Completion(text="the answer")], NO_TURN)
+            stream = Stream(store, "t", session.conversation, channel.join(1000), 2)
+            async with aclosing(stream.events(status, 60)) as events:
+                heard = [await anext(events) for _ in range(3)]
+            assert heard[2] == delta("a thought", "thinking")
+
+    run(check)
+
+
+def test_text_that_no_block_will_have_is_told_to_nobody_any_more() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            channel.delta(delta("given up"))
+            waiting = channel.join(1000)
+            waiting.open()
+            channel.delta(delta("and this"))
+            channel.forget_text()
+            channel.delta(delta("anew"))
+            assert waiting.begun == []
+            assert await waiting.take(1) == (delta("anew"), 0)
+            stream = Stream(store, "t", session.conversation, channel.join(1000), 1)
+            async with aclosing(stream.events(status, 60)) as events:
+                heard = [await anext(events) for _ in range(3)]
+            assert heard[2] == delta("anew")
+
+    run(check)

@@ -1,0 +1,269 @@
+"""Mailboxes and streams: bounded, in order, and without a hole wherever a reader joins."""
+
+import asyncio
+from contextlib import aclosing
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness.hub import LateStore
+from tests.harness.turn import HEADER, run
+from timeloom.app import open_session
+from timeloom.core.blocks import Completion, RoundStarted, Titled, TurnStarted
+from timeloom.core.ids import ConversationId, TurnId
+from timeloom.core.timeline import NO_TURN, Entry
+from timeloom.runtime.hub.events import ChatBlock, ChatDelta, ConvStatus, Heartbeat
+from timeloom.runtime.hub.subscription import TOO_SLOW, Channel, Mailbox, Stream, Tail
+from timeloom.stores.in_memory.store import MemoryStore
+
+
+def delta(text: str, channel: str = "answer") -> ChatDelta:
+    return ChatDelta(turn_id=TurnId("turn_1"), channel=channel, index=0, text=text)
+
+
+def opened(most_bytes: int = 10_000) -> tuple[Channel, Mailbox]:
+    channel = Channel()
+    mailbox = channel.join(most_bytes)
+    mailbox.open()
+    return channel, mailbox
+
+
+def test_deltas_that_wait_are_taken_together_where_they_belong_together() -> None:
+    async def check() -> None:
+        channel, mailbox = opened()
+        for text in ("a", "b", "c"):
+            channel.delta(delta(text))
+        channel.delta(delta("d", "thinking"))
+        channel.delta(delta("e"))
+        taken = [await mailbox.take(1) for _ in range(3)]
+        assert [one and one[0] for one in taken] == [delta("abc"), delta("d", "thinking"), delta("e")]
+        assert await mailbox.take(0.001) is None
+
+    run(check)
+
+
+def test_a_reader_that_takes_too_little_hears_that_and_nothing_else() -> None:
+    async def check() -> None:
+        channel, mailbox = opened(1000)
+        for _ in range(100):
+            channel.delta(delta("x" * 50))
+        assert mailbox.ended.is_set()
+        assert await mailbox.take(1) == (TOO_SLOW, 0)
+        channel.delta(delta("more"))
+        assert await mailbox.take(0.001) is None
+
+    run(check)
+
+
+def test_one_that_takes_what_comes_is_never_too_slow() -> None:
+    async def check() -> None:
+        channel, mailbox = opened(1000)
+        for _ in range(100):
+            channel.delta(delta("x" * 500))
+            assert await mailbox.take(1) == (delta("x" * 500), 0)
+        assert not mailbox.ended.is_set()
+
+    run(check)
+
+
+def test_nothing_waits_for_a_reader_that_is_still_at_the_store() -> None:
+    async def check() -> None:
+        channel = Channel()
+        mailbox = channel.join(100)
+        for _ in range(100):
+            channel.delta(delta("x" * 50))
+        assert not mailbox.ended.is_set()
+        channel.leave(mailbox)
+        assert not channel.has_readers
+
+    run(check)
+
+
+async def status() -> ConvStatus:
+    return ConvStatus(conversation_id=ConversationId("conv_1"), state="idle", tail=0)
+
+
+def test_a_delta_is_not_told_after_the_block_that_ended_it() -> None:
+    async def check() -> None:
+        store, channel = HeldUpStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            channel.tell(Tail(1))
+            stream = Stream(store, "t", session.conversation, channel.join(10_000), 1)
+            async with aclosing(stream.events(status, 60)) as events:
+                await anext(events)
+                coming = asyncio.create_task(anext(events))
+                await store.looked.wait()
+                # The reader has the block from the store before it comes to what was told live.
+                channel.delta(delta("early"))
+                channel.delta(delta("a thought", "thinking"))
+                (entry,) = await session.append([Completion(text="early")], NO_TURN)
+                store.goes_on.set()
+                told = [await coming, await anext(events)]
+                channel.entry(entry)
+                channel.delta(delta("late"))
+                told += [await anext(events) for _ in range(2)]
+            assert [one.text for one in told if isinstance(one, ChatDelta)] == ["a thought", "late"]
+            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [2]
+
+    run(check)
+
+
+@given(st.lists(st.sampled_from(["append", "elsewhere", "join", "pause"]), min_size=4, max_size=24), st.integers(0, 3))
+def test_wherever_a_reader_joins_it_hears_each_block_once_and_in_order(deeds: list[str], after: int) -> None:
+    async def check() -> None:
+        store, channel, is_told = LateStore(), Channel(), True
+        async with await open_session(store, None, HEADER) as session:
+
+            async def listen(start: int) -> list[int]:
+                stream = Stream(store, "t", session.conversation, channel.join(1_000_000), start)
+                seqs: list[int] = []
+                async with aclosing(stream.events(status, 60)) as events:
+                    async for event in events:
+                        if isinstance(event, ChatBlock):
+                            seqs.append(event.seq)
+                            if b"the last" in bytes(event.block):
+                                break
+                return seqs
+
+            session.listen(lambda entry: channel.entry(entry) if is_told else None)
+            readers: list[tuple[int, asyncio.Task[list[int]]]] = []
+            for deed in deeds:
+                # What is stored without being told is as if by another process; what is told next shows the gap.
+                is_told = deed != "elsewhere"
+                if deed == "join":
+                    start = min(after, session.views.tail)
+                    readers.append((start, asyncio.create_task(listen(start))))
+                elif deed == "pause":
+                    await asyncio.sleep(0)
+                else:
+                    await session.append([Titled(text="t")], NO_TURN)
+            is_told = True
+            await session.append([Titled(text="the last")], NO_TURN)
+            for start, reader in readers:
+                assert await reader == list(range(start + 1, session.views.tail + 1))
+
+    run(check)
+
+
+class HeldUpStore(MemoryStore):
+    """A store that is held up on its way back from looking for more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
+        entries = await super().load(conversation, after, limit)
+        if not entries:
+            self.looked.set()
+            await self.goes_on.wait()
+        return entries
+
+
+def test_what_is_stored_while_the_reader_goes_over_to_live_is_told() -> None:
+    async def check() -> None:
+        store, channel = HeldUpStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            session.listen(channel.entry)
+            stream = Stream(store, "t", session.conversation, channel.join(1000), 1)
+            async with aclosing(stream.events(status, 60)) as events:
+                await anext(events)
+                coming = asyncio.create_task(anext(events))
+                await store.looked.wait()
+                await session.append([Titled(text="t")], NO_TURN)
+                store.goes_on.set()
+                event = await coming
+                assert isinstance(event, ChatBlock) and event.seq == 2
+
+    run(check)
+
+
+def test_a_silent_stream_beats() -> None:
+    async def check() -> None:
+        store = MemoryStore()
+        async with await open_session(store, None, HEADER) as session:
+            _, mailbox = opened()
+            stream = Stream(store, "t", session.conversation, mailbox, 1)
+            async with aclosing(stream.events(status, 0.001)) as events:
+                told = [await anext(events) for _ in range(4)]
+            assert isinstance(told[-1], Heartbeat)
+
+    run(check)
+
+
+def test_what_comes_without_waiting_is_known_to_come() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            session.listen(channel.entry)
+            mailbox = channel.join(10_000)
+            stream = Stream(store, "t", session.conversation, mailbox, 0)
+            async with aclosing(stream.events(status, 60)) as events:
+                told = [await anext(events) for _ in range(2)]
+                assert stream.has_more
+                told.append(await anext(events))
+                assert isinstance(told[-1], ConvStatus) and not stream.has_more
+                channel.tell(Tail(1))
+                assert not stream.has_more
+                assert await mailbox.take(1)
+                channel.delta(delta("before"))
+                await session.append([TurnStarted(n=1)], session.new_turn_id())
+                channel.delta(delta("after"))
+                assert stream.has_more
+                names = [type(await anext(events)).__name__]
+                while stream.has_more:
+                    names.append(type(await anext(events)).__name__)
+                assert names == ["ChatDelta", "ChatBlock", "ChatStart", "ChatDelta"]
+                channel.tell(Tail(session.views.tail))
+                assert not stream.has_more
+
+    run(check)
+
+
+def test_what_a_block_has_that_was_read_ahead_is_not_known_to_come() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            channel.tell(Tail(1))
+            stream = Stream(store, "t", session.conversation, channel.join(10_000), 1)
+            async with aclosing(stream.events(status, 60)) as events:
+                told = [await anext(events) for _ in range(2)]
+                await session.append([Titled(text="elsewhere")], NO_TURN)
+                channel.tell(Tail(2))
+                channel.delta(delta("early"))
+                await session.append([Completion(text="early")], NO_TURN)
+                told += [await anext(events) for _ in range(2)]
+                while stream.has_more:
+                    told.append(await anext(events))
+            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [2, 3]
+            assert not [one for one in told if isinstance(one, ChatDelta)]
+
+    run(check)
+
+
+def test_who_was_there_before_hears_from_its_own_entry_on() -> None:
+    async def check() -> None:
+        store, channel = MemoryStore(), Channel()
+        async with await open_session(store, None, HEADER) as session:
+            session.listen(channel.entry)
+            mailbox = channel.join(10_000)
+            mailbox.open()
+            channel.delta(delta("of the round before"))
+            await session.append([RoundStarted(round=1)], NO_TURN)
+            channel.delta(delta("of the round"))
+            await session.append([Titled(text="its own")], NO_TURN)
+            channel.delta(delta(" that runs"))
+            stream = Stream(store, "t", session.conversation, mailbox, 2)
+            stream.join()
+            assert stream.has_more
+            async with aclosing(stream.events(status, 60)) as events:
+                told = [await anext(events) for _ in range(4)]
+            assert isinstance(told[0], ConvStatus)
+            assert [one.seq for one in told if isinstance(one, ChatBlock)] == [3]
+            assert [one.text for one in told if isinstance(one, ChatDelta)] == ["of the round", " that runs"]
+            mailbox.end(TOO_SLOW)
+            assert mailbox.take_before(9) == []
+            assert await mailbox.take(1) == (TOO_SLOW, 0)
+
+    run(check)

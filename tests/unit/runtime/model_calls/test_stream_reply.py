@@ -1,0 +1,198 @@
+"""Hearing a reply: how it ended is recorded with what was used, and with whether anybody knows what that cost."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.harness.turn import Stage, answers, blocks_of, only, run
+from timeloom.core.blocks import ModelAnswered, ModelCalled, Thinking, Usage
+from timeloom.ports.model import Finished, ModelError, ModelEvent, ModelRequest, TextPiece, ThinkingPiece
+from timeloom.runtime.model_calls.stream_reply import outcome_of, unless
+
+CALL = ModelCalled(round=2, model="openai:m", request_sha256="0", attempt=3, purpose="title")
+USED = Usage(input_tokens=5)
+
+
+def failure(usage: Usage | None = None, *, priced: bool = True) -> ModelError:
+    error = ModelError("cut", "it was cut", usage=usage)
+    error.priced = priced
+    return error
+
+
+def test_an_outcome_belongs_to_its_call() -> None:
+    outcome = outcome_of(CALL, "hi", Finished("max_tokens", USED, "m-2026", usage_reported=False, priced=False))
+    assert (outcome.round, outcome.attempt, outcome.purpose, outcome.model) == (2, 3, "title", "m-2026")
+    assert (outcome.stop_reason, outcome.usage, outcome.text, outcome.error) == ("max_tokens", USED, "hi", "")
+    assert (outcome.usage_reported, outcome.priced, outcome.interrupted) == (False, False, False)
+    assert outcome_of(CALL, "", Finished("end", USED)).model == "openai:m"
+
+
+@pytest.mark.parametrize(
+    ("text", "ending", "reported", "priced"),
+    [
+        ("", failure(), True, True),
+        ("half", failure(), False, True),
+        ("half", failure(USED), True, True),
+        ("half", failure(USED, priced=False), True, False),
+        ("", None, False, True),
+        ("half", None, False, True),
+    ],
+)
+def test_what_a_failure_cost_is_known_where_somebody_said_so(
+    text: str, ending: ModelError | None, reported: bool, priced: bool
+) -> None:
+    outcome = outcome_of(CALL, text, ending)
+    assert (outcome.usage_reported, outcome.priced) == (reported, priced)
+    assert (outcome.error, outcome.interrupted) == ("cut" if ending else "steered", bool(text))
+    assert outcome.detail == ("it was cut" if ending else "")
+
+
+def test_work_is_not_begun_once_it_is_interrupted() -> None:
+    async def check() -> None:
+        begun: list[int] = []
+
+        async def work() -> int:
+            begun.append(1)
+            return 1
+
+        interrupt = asyncio.Event()
+        assert await unless(interrupt, work()) == 1
+        interrupt.set()
+        assert await unless(interrupt, work()) is None
+        assert begun == [1]
+
+    asyncio.run(check())
+
+
+class Says:
+    """A model that says these things, one list for each call."""
+
+    name = "says"
+    window_tokens = 100_000
+
+    def __init__(self, *calls: list[ModelEvent]) -> None:
+        self._calls = list(calls)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        for event in self._calls.pop(0):
+            yield event
+
+    async def close(self) -> None:
+        pass
+
+
+def test_what_a_provider_calls_thinking_is_kept_apart_and_a_reply_without_its_end_is_cut(tmp_path: Path) -> None:
+    async def check() -> None:
+        stage = Stage(tmp_path)
+        turns = await stage.open()
+        answer: list[ModelEvent] = [ThinkingPiece("so "), ThinkingPiece("be it"), TextPiece(answers("yes"))]
+        turns.asking.model = Says([TextPiece("half")], [*answer, Finished("end", USED, priced=False)])
+        assert await turns.run("go") == "completed"
+        blocks = await blocks_of(turns)
+        cut, whole = only(blocks, ModelAnswered)
+        assert isinstance(cut, ModelAnswered)
+        assert isinstance(whole, ModelAnswered)
+        assert (cut.error, cut.text, whole.priced) == ("cut", "half", False)
+        assert only(blocks, Thinking) == [Thinking(round=1, text="so be it")]
+        assert stage.said("thinking") == "so be it"
+        assert turns.session.views.spend.total.unknown_costs == 1
+
+    run(check)
+
+
+def test_work_that_ends_badly_once_it_is_interrupted_is_given_up_all_the_same() -> None:
+    async def check() -> None:
+        begun, interrupt = asyncio.Event(), asyncio.Event()
+
+        async def work() -> int:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ValueError("closing failed") from None
+            return 1
+
+        waiting = asyncio.create_task(unless(interrupt, work()))
+        await begun.wait()
+        interrupt.set()
+        assert await waiting is None
+
+    asyncio.run(check())
+
+
+def test_work_that_ends_well_though_it_is_interrupted_is_given_up_and_cancels_nothing_else() -> None:
+    async def check() -> None:
+        begun, interrupt = asyncio.Event(), asyncio.Event()
+
+        async def work() -> int:
+            with suppress(asyncio.CancelledError):
+                begun.set()
+                await asyncio.Event().wait()
+            return 1
+
+        async def ask() -> int:
+            given_up = await unless(interrupt, work())
+            task = asyncio.current_task()
+            assert given_up is None and task
+            await asyncio.sleep(0)
+            return task.cancelling()
+
+        waiting = asyncio.create_task(ask())
+        await begun.wait()
+        interrupt.set()
+        assert await waiting == 0
+
+    asyncio.run(check())
+
+
+def test_whoever_is_cancelled_while_interrupted_work_ends_is_cancelled() -> None:
+    async def check() -> None:
+        begun, interrupt, ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def work() -> int:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                await ends.wait()
+            return 1
+
+        waiting = asyncio.create_task(unless(interrupt, work()))
+        await begun.wait()
+        interrupt.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        ends.set()
+
+    asyncio.run(check())
+
+
+class Quitting:
+    """A model whose every call is cancelled from within."""
+
+    name = "quitting"
+    window_tokens = 100_000
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        yield TextPiece("half")
+        raise asyncio.CancelledError
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_model_that_gives_itself_up_has_failed(tmp_path: Path) -> None:
+    async def check() -> None:
+        turns = await Stage(tmp_path).open()
+        turns.asking.model = Quitting()
+        assert await turns.run("go") == "provider_error"
+        outcomes = only(await blocks_of(turns), ModelAnswered)
+        assert {one.error for one in outcomes if isinstance(one, ModelAnswered)} == {"cut"}
+
+    run(check)

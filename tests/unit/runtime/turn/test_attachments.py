@@ -1,0 +1,48 @@
+"""Attachments become sources when they are attached."""
+
+from timeloom.core.blocks import Attachment, AttachmentMeta, Digest
+from timeloom.core.payload import ref_of
+from timeloom.core.sources import SourcesPool
+from timeloom.runtime.turn.attachments import attached_sources
+
+TURN = "turn_1770603272000_000002"
+
+
+def attached(name: str, mime: str = "text/plain", text: str = "one") -> tuple[AttachmentMeta, Attachment]:
+    path = f"fi:{TURN}.user.attachments/{name}"
+    digest = Digest(artifact_path=path, physical_path=f"{TURN}/attachments/{name}", mime=mime, size_bytes=3)
+    return AttachmentMeta(digest=digest), Attachment(artifact_path=path, mime=mime, text=text)
+
+
+def test_an_attached_text_is_a_source_with_its_name_and_its_beginning() -> None:
+    (added,) = attached_sources(attached("a b.txt", text="x" * 5_000), SourcesPool())
+    (row,) = added.rows
+    assert (row.sid, row.source_type, row.title) == (1, "attachment", "a b.txt")
+    assert (row.artifact_path, row.physical_path) == (
+        f"fi:{TURN}.user.attachments/a b.txt",
+        f"{TURN}/attachments/a b.txt",
+    )
+    assert 0 < len(row.text) < 5_000
+    assert not row.content
+
+
+def test_what_may_not_enter_the_pool_is_left_out() -> None:
+    assert attached_sources((), SourcesPool()) == ()
+    assert attached_sources(attached("a.zip", "application/zip"), SourcesPool()) == ()
+    nowhere = AttachmentMeta(digest=Digest(artifact_path=f"fi:{TURN}.user.attachments/a.txt", mime="text/plain"))
+    assert attached_sources((nowhere,), SourcesPool()) == ()
+
+
+def test_a_text_that_is_stored_apart_is_a_source_without_a_beginning() -> None:
+    meta, content = attached("a.txt")
+    stored = Attachment(artifact_path=content.artifact_path, mime="text/plain", text=ref_of(b"one"))
+    (added,) = attached_sources((meta, stored), SourcesPool())
+    assert added.rows[0].text == ""
+
+
+def test_sources_are_numbered_after_those_there_are() -> None:
+    pool = SourcesPool()
+    (first,) = attached_sources(attached("a.txt"), pool)
+    pool.add_rows(first.rows)
+    (second,) = attached_sources((*attached("a.txt"), *attached("b.txt")), pool)
+    assert [(row.sid, row.title) for row in second.rows] == [(2, "b.txt")]

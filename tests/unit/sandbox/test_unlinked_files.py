@@ -1,0 +1,242 @@
+"""Held files and hidden processes: what is found of those that have seen to it that little is told of them."""
+
+import codecs
+import ctypes
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from timeloom.ports.sandbox import MIB, Limits
+from timeloom.sandbox.folders.disk_usage import measure
+from timeloom.sandbox.processes.cpu_time import MOST_S, Seen, Spent
+from timeloom.sandbox.processes.process_tree import Tree
+from timeloom.sandbox.processes.procfs import TICKS_S, place_of
+from timeloom.sandbox.processes.unlinked_files import MAPS_BYTES, Held, held_by
+from timeloom.sandbox.watchdog import Watchdog
+
+NOBODY = 65534
+FILE_BYTES = 5_000_000
+PR_SET_DUMPABLE = 4
+EXIT = 60 if os.uname().machine == "x86_64" else 93
+
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+
+
+def as_nobody(folder: Path, work: Callable[[], object]) -> str:
+    """What work comes to that is done in that folder by a user who has no rights, whoever we are."""
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    # Such a user may not be able to import anything.
+    codecs.lookup("ascii")
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.chdir(folder)
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            # The change of user has taken it away.
+            libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+            os.write(writing, str(work()).encode())
+        except BaseException as error:  # noqa: BLE001 - it is told on the other side
+            os.write(writing, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        told = said.read()
+    os.waitpid(child, 0)
+    return told
+
+
+@contextmanager
+def process(work: Callable[[], object], *, in_a_thread: bool = False) -> Generator[Tree]:
+    """A process that has done the work and stays; in a thread that is not its first one, which has ended."""
+    reading, writing = os.pipe()
+
+    def stay() -> None:
+        os.write(writing, b"x")
+        time.sleep(600)
+
+    if (child := os.fork()) == 0:
+        try:
+            work()
+            if in_a_thread:
+                threading.Thread(target=stay).start()
+                libc.syscall(EXIT, 0)
+            stay()
+        finally:
+            os._exit(1)
+    os.close(writing)
+    try:
+        assert os.read(reading, 1) == b"x"
+        yield Tree(child)
+    finally:
+        os.close(reading)
+        for pid in Tree(child).pids():
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def removed() -> int:
+    file = os.open("x", os.O_RDWR | os.O_CREAT)
+    Path("x").unlink()
+    os.write(file, b"x" * FILE_BYTES)
+    os.fsync(file)
+    return file
+
+
+def mapped() -> None:
+    """One page of a removed file, which is not open any more."""
+    file = removed()
+    libc.mmap(None, ctypes.c_long(4096), 1, 1, file, ctypes.c_long(0))
+    os.close(file)
+
+
+def held(tree: Tree) -> Held:
+    return tree.held(Path().stat().st_dev, (str(Path.cwd()),))
+
+
+def test_removed_files_are_found_that_are_mapped_and_not_open(tmp_path: Path) -> None:
+    """Their size is told to root; of others it is known that there is one."""
+
+    def look() -> object:
+        with process(mapped) as tree:
+            found = held(tree)
+            elsewhere = tree.held(Path().stat().st_dev, ("/workspace",))
+        assert (elsewhere.bytes, elsewhere.unknown) == (0, 0)
+        return (found.bytes >= FILE_BYTES, found.unknown, found.closed)
+
+    assert as_nobody(tmp_path, look) == "(False, 1, False)"
+
+
+def test_an_open_and_mapped_file_counts_once_with_its_size(tmp_path: Path) -> None:
+    def both() -> None:
+        libc.mmap(None, ctypes.c_long(4096), 1, 1, removed(), ctypes.c_long(0))
+
+    def look() -> object:
+        with process(both) as tree:
+            found = held(tree)
+        return (FILE_BYTES <= found.bytes < 2 * FILE_BYTES, found.unknown)
+
+    assert as_nobody(tmp_path, look) == "(True, 0)"
+
+
+def test_a_process_whose_first_thread_has_ended_hides_nothing(tmp_path: Path) -> None:
+    kept: list[bytes] = []
+
+    def take() -> None:
+        removed()
+        kept.append(b"x" * 50_000_000)
+
+    def look() -> object:
+        with process(take, in_a_thread=True) as tree:
+            while (place_of(tree.root) or "").count("/") < 4:
+                time.sleep(0.01)
+            found = held(tree)
+            memory = min(tree.use().rss_bytes, tree.shared_bytes())
+        return (found.bytes >= FILE_BYTES, found.closed, memory > 50_000_000)
+
+    assert as_nobody(tmp_path, look) == "(True, False, True)"
+
+
+def test_a_process_that_may_not_be_looked_into_passes_a_limit(tmp_path: Path) -> None:
+    """Unless that was so before it began."""
+
+    def look() -> object:
+        reading, writing = os.pipe()
+
+        def close() -> None:
+            if os.fork() == 0:
+                os.read(reading, 1)
+                libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+                time.sleep(600)
+
+        with process(close) as tree:
+            watchdog = Watchdog(Limits(), tree, (Path(),))
+            watchdog.begin()
+            assert watchdog.look() is None
+            os.write(writing, b"x")
+            while not (breach := watchdog.look()):
+                time.sleep(0.01)
+            again = Watchdog(Limits(), tree, (Path(),))
+            again.begin()
+            return (breach.ending, again.look(), tree.shared_bytes() > 0)
+
+    told = as_nobody(tmp_path, look)
+    assert told == "('growth', None, True)"
+
+
+def test_more_mappings_than_are_read_pass_a_limit(tmp_path: Path) -> None:
+    def many() -> None:
+        file = removed()
+        for at in range(40_000):
+            libc.mmap(None, ctypes.c_long(4096), 1, 1, file, ctypes.c_long(at % 2 * 4096))
+
+    def look() -> object:
+        with process(many) as tree:
+            listed = len(Path(f"/proc/{tree.root}/maps").read_bytes())
+            folders, device = (str(Path.cwd()),), Path().stat().st_dev
+            few, more = [tree.root] * (MAPS_BYTES // listed), [tree.root] * (MAPS_BYTES // listed + 2)
+            return (held_by(few, device, folders).too_many, held_by(more, device, folders).too_many)
+
+    assert as_nobody(tmp_path, look) == "(False, True)"
+
+
+def test_a_folder_that_can_be_listed_and_not_entered_passes_a_limit(tmp_path: Path) -> None:
+    def look() -> object:
+        Path("closed").mkdir()
+        Path("closed/x").write_bytes(b"x" * FILE_BYTES)
+        seen = measure([Path()], 100)
+        found: list[bool] = [seen.closed]
+        for mode in (0o400, 0o100, 0o000):
+            Path("closed").chmod(mode)
+            found.append(measure([Path()], 100).closed)
+        return found
+
+    assert as_nobody(tmp_path, look) == "[False, True, True, True]"
+
+
+def test_sockets_count_as_memory_where_no_group_counts(tmp_path: Path) -> None:
+    with process(lambda: None) as tree:
+        watchdog = Watchdog(Limits(), tree, (tmp_path,))
+        watchdog.begin()
+        before = watchdog.peak_bytes
+        pairs = [socket.socketpair() for _ in range(100)]
+        assert watchdog.look() is None
+        assert watchdog.peak_bytes > before + 100 * 200_000
+        few = Watchdog(Limits(memory_bytes=before + MIB), tree, (tmp_path,))
+        few.begin()
+        assert few.look() is None, "what was there before is not the program's"
+        for end in (end for pair in pairs for end in pair):
+            end.close()
+    assert tree.sockets() == 0
+
+
+def test_one_that_ran_and_is_gone_at_the_next_look_stands_for_those_that_nobody_saw() -> None:
+    """On a machine on which others want to run too it stands for less; never for more than the time between looks."""
+    spent = Spent()
+    spent.after([], 10.0)
+    first = spent.after([Seen((7, "1"), 0, running=True)], 10.1)
+    gone = spent.after([], 10.2)
+    assert first == 0.0
+    assert 0.0 < gone <= 0.1 + 1e-9
+    slow = spent.after([Seen((8, "2"), 0, running=True)], 99.0)
+    assert slow == gone
+    assert spent.after([], 99.1) - gone <= MOST_S
+
+
+def test_one_that_stays_or_waits_counts_with_what_it_has_spent() -> None:
+    spent = Spent()
+    spent.after([], 10.0)
+    spent.after([Seen((7, "1"), 1, running=True), Seen((8, "1"), 5, running=False)], 10.1)
+    stayed = spent.after([Seen((7, "1"), 3, running=True), Seen((7, "2"), 2, running=False)], 10.2)
+    assert stayed * TICKS_S == 3 + 5 + 2
+    assert spent.after([], 10.3) == stayed

@@ -1,0 +1,138 @@
+"""The conformance suite, over scripted models: what is right scores, what is wrong does not."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.harness.repository import ROOT
+from timeloom.ports.model import ModelError
+from timeloom.providers.local.router import shipped_examples
+from timeloom.providers.local.text_rules import normal
+from timeloom.providers.script import ScriptedModel, Step
+from timeloom.testing.conformance.cases import GROUPS, Case, Expected, Suite, published, read_suite
+from timeloom.testing.conformance.judging import judge
+from timeloom.testing.conformance.running import Report, Selection, run_suite
+from timeloom.testing.conformance.scenes import request_of
+
+
+def reply(**decision: object) -> str:
+    channels = {"thinking": "hm", "ReactDecisionOutV2": json.dumps(decision)}
+    return "\n".join(f"<channel:{name}>\n{text}\n</channel:{name}>" for name, text in channels.items())
+
+
+def call(tool_id: str, **params: object) -> str:
+    return reply(action="call_tool", tool_call={"tool_id": tool_id, "params": params})
+
+
+def answer(text: str) -> str:
+    return reply(action="complete", final_answer=text)
+
+
+SAVE = Case(id="save", say="save it", tool="react.write", params={"path": Expected(ends="a.txt", has="a")})
+SAY = Case(id="say", say="say it", tool="answer", answer=Expected(has="Paris", least=2, lacks="London"))
+PLAN = Case(id="plan", say="plan", tool=("react.plan", "answer"), params={"steps": Expected(items=2, any=("tea", "x"))})
+
+
+@pytest.mark.parametrize(
+    ("case", "text", "wrong"),
+    [
+        (SAVE, call("react.write", path="files/A.txt"), ""),
+        (SAVE, call("react.write", path="files/b.md"), "path lacks 'a'"),
+        (SAVE, call("react.write"), "the parameter path is missing"),
+        (SAVE, call("react.read", paths=[]), "react.write is expected, got react.read"),
+        (SAVE, answer("no"), "react.write is expected, got answer"),
+        (SAY, answer("It is paris."), ""),
+        (SAY, answer("Paris"), "the answer has fewer than 2 words"),
+        (SAY, answer("Paris, not London"), "the answer has 'London'"),
+        (SAY, reply(action="exit", final_answer="In Paris"), ""),
+        (PLAN, call("react.plan", steps=["tea", "bed"]), ""),
+        (PLAN, call("react.plan", steps=["tea"]), "steps has fewer than 2 items"),
+        (PLAN, call("react.plan", steps=["a", "b"]), "steps has none of ('tea', 'x')"),
+    ],
+)
+def test_replies_are_judged_by_rules(case: Case, text: str, wrong: str) -> None:
+    verdict = judge(case, text)
+    assert verdict.well_formed
+    assert (verdict.sensible, verdict.why) == (not wrong, wrong)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Paris", answer("a") + answer("b"), f"well, {answer('It is Paris')}", answer("a")[:-9]]
+)
+def test_what_breaks_the_contract_is_not_well_formed(text: str) -> None:
+    verdict = judge(SAY, text)
+    assert not verdict.well_formed
+    assert not verdict.sensible
+    assert verdict.why
+
+
+def test_the_published_set_is_whole() -> None:
+    suite = published()
+    cases = [case for group in GROUPS for case in suite.cases(group)]
+    assert [len(suite.cases(group)) for group in GROUPS] == [60, 8, 32]
+    assert len({case.id for case in cases}) == 100
+    assert all(case.tools for case in (*suite.requests, *suite.recovery))
+    for case in cases:
+        request = request_of(case, suite.scenes[case.scene])
+        assert request.system.count("### react.") == 8
+        assert "ANNOUNCE" in str(request.segments[-1])
+    texts = [
+        "".join(str(one) for one in request_of(case, suite.scenes[case.scene]).segments) for case in suite.recovery
+    ]
+    assert all("[NOTICE]" in text or "status: failed" in text for text in texts)
+
+
+def test_the_held_out_set_shares_no_message_with_what_was_tuned() -> None:
+    held_out = read_suite(ROOT / "bench" / "held_out.yaml")
+    assert len({case.id for case in held_out.requests}) == 60
+    assert {case.scene for case in held_out.requests} <= held_out.scenes.keys()
+    known = {normal(case.say) for group in GROUPS for case in published().cases(group)}
+    known |= {example for examples in shipped_examples().values() for example in examples}
+    assert known.isdisjoint(case.say for case in held_out.requests)
+
+
+def scored(*steps: Step | str, selection: Selection | None = None) -> Report:
+    suite = Suite(scenes=published().scenes, requests=(SAY, SAVE), recovery=(PLAN,), odd=(Case(id="odd", say="?"),))
+    return asyncio.run(run_suite(ScriptedModel(list(steps)), selection, suite=suite))
+
+
+def test_a_report_counts_each_group_and_has_the_stream_checks() -> None:
+    report = scored(Step(reply=answer("It is Paris."), chunk=5, repeat=True))
+    assert [(score.group, score.cases, score.well_formed, score.sensible) for score in report.scores] == [
+        ("requests", 2, 2, 1),
+        ("recovery", 1, 1, 1),
+        ("odd", 1, 1, 1),
+    ]
+    assert (report.score, report.well_formed, report.asked) == (0.6667, 1.0, True)
+    assert [check.name for check in report.stream if not check.passed] == []
+    assert len(report.stream) == 8
+
+
+def test_a_stream_that_is_not_one_is_found_out() -> None:
+    report = scored(Step(reply="Paris, of course", repeat=True), selection=Selection(only=("stream",)))
+    failed = {check.name for check in report.stream if not check.passed}
+    assert failed == {"comes in pieces", "two at once"}
+    assert report.cases == ()
+
+
+def test_a_selection_takes_groups_cases_and_so_many() -> None:
+    whole = Step(reply=answer("It is Paris."), repeat=True)
+    assert [case.id for case in scored(whole, selection=Selection(only=("odd", "save"))).cases] == ["save", "odd"]
+    assert [case.id for case in scored(whole, selection=Selection(limit=1)).cases] == ["say", "plan", "odd"]
+
+
+def test_a_model_that_fails_now_and_then_is_scored_all_the_same() -> None:
+    # The suite asks for the first call of each conversation, so one step answers all cases.
+    report = scored(Step(error="overloaded", repeat=True), selection=Selection(only=("requests",)))
+    assert [(case.error, case.verdict.well_formed) for case in report.cases] == [("overloaded", False)] * 2
+    assert not report.asked
+
+
+def test_a_service_that_is_not_there_ends_the_run() -> None:
+    class Absent(ScriptedModel):
+        def _step(self, request: object) -> Step:
+            raise ModelError("unreachable", "nobody is there")
+
+    with pytest.raises(ModelError, match="nobody"):
+        asyncio.run(run_suite(Absent([])))

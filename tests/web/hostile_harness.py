@@ -1,0 +1,183 @@
+"""A stage for hostile content: another origin that must never be asked, and what others may bring."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
+from threading import Thread
+from typing import cast
+
+import msgspec
+
+from tests.web.web_harness import Visit
+from timeloom.core.blocks import AnyBlock, TurnEnded, Unknown
+from timeloom.core.codes import CodedError
+from timeloom.core.ids import TurnId
+from timeloom.core.timeline import Draft, place
+from timeloom.testing.samples import SAMPLE_BLOCKS, TS
+from timeloom.wire.record import decode_record, encode_record
+
+IMAGE = "<img src=x onerror=window.hit=1>"
+
+
+class Canary:
+    """Another origin, which must never be asked for anything."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Recorder(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                self.send_response(204)
+                self.end_headers()
+
+            do_POST = do_GET  # noqa: N815
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def payloads(canary: str) -> list[str]:
+    return [
+        "<script>window.hit=1</script>",
+        f'<script src="{canary}/script.js"></script>',
+        '<img src="/x" onerror="window.hit=1">',
+        f"<img src={canary}/img.png>",
+        f"![pixel]({canary}/pixel.png)",
+        f"![pixel][ref]\n\n[ref]: {canary}/ref.png",
+        "<svg onload=window.hit=1></svg>",
+        "<svg><animate onbegin=window.hit=1 attributeName=x dur=1s>",
+        '<iframe srcdoc="<script>parent.hit=1</script>"></iframe>',
+        f"<iframe src={canary}/frame></iframe>",
+        f'<object data="{canary}/object"></object><embed src="{canary}/embed">',
+        f'<link rel=stylesheet href="{canary}/style.css"><style>@import "{canary}/import.css";</style>',
+        f'<meta http-equiv=refresh content="0;url={canary}/refresh"><base href="{canary}/">',
+        f'<form action="{canary}/form"><button>send</button></form>',
+        "[link](javascript:window.hit=1)",
+        "[link](JaVaScRiPt:window.hit=1)",
+        "[link](java&#x09;script:window.hit=1)",
+        "[link](data:text/html,<script>parent.hit=1</script>)",
+        "[link](vbscript:window.hit=1)",
+        '[link](https://example.org/" onmouseover="window.hit=1)',
+        '[link](https://example.org "title\\" onmouseover=\\"window.hit=1")',
+        "<javascript:window.hit=1>",
+        "&lt;script&gt;window.hit=1&lt;/script&gt;",
+        '```"><img src=x onerror=window.hit=1>\ncode\n```',
+        "```html\n<script>window.hit=1</script>\n```",
+        "```constructor\ncode\n```\n\n```__proto__\ncode\n```",
+        "`<img src=x onerror=window.hit=1>`",
+        "| <img src=x onerror=window.hit=1> |\n|---|\n| <script>window.hit=1</script> |",
+        "$\\href{javascript:window.hit=1}{x}$ $\\htmlData{x=y}{z}$ $\\includegraphics{" + canary + "/tex.png}$",
+        '$</annotation><img src=x onerror="window.hit=1">$',
+        "$$\\text{<img src=x onerror=window.hit=1>}$$",
+        '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=window.hit=1&gt;">',
+        "<math><annotation-xml encoding='text/html'><script>window.hit=1</script></annotation-xml></math>",
+        "<noscript><p title='</noscript><img src=x onerror=window.hit=1>'>",
+        "<template><script>window.hit=1</script></template>",
+        "<details open ontoggle=window.hit=1>x</details>",
+        "<a href='#' id='root' name='body'>clobber</a>",
+        "</textarea></title></style><script>window.hit=1</script>",
+        "[[S:1]] [[S:<img src=x onerror=window.hit=1>]] [\\[1\\]](javascript:window.hit=1)",
+        "<div style=\"background:url('" + canary + "/style.png')\">x</div>",
+        "- [ ] <input autofocus onfocus=window.hit=1>",
+        "\u202e<script>window.hit=1</script>\u0000",
+    ]
+
+
+def short(canary: str) -> str:
+    """On one line, so that it can be a title or a step."""
+    return f"{IMAGE}<script>window.hit=1</script> ![x]({canary}/short.png) [x](javascript:window.hit=1)"
+
+
+def hostile(canary: str) -> str:
+    return "\n\n".join(f"{text}\n\nafter{n}" for n, text in enumerate(payloads(canary)))
+
+
+OWN_NAMES = ("__proto__", "constructor", "hasOwnProperty", "toString", "__defineGetter__", "valueOf")
+"""What every object of a browser has by itself."""
+
+KEPT = {"tool_call_id", "artifact_path", "covered_turn_ids", "json"}
+"""Fields that stay, so that what belongs together is shown together."""
+
+
+def hostile_blocks(canary: str) -> list[AnyBlock]:
+    """A block of every class with something hostile in every string that may be any."""
+    texts = cycle(payloads(canary))
+    own = [Unknown(json=json.dumps({"type": name, "text": IMAGE}), foreign_type=name) for name in (IMAGE, *OWN_NAMES)]
+    failed = TurnEnded(reason="provider_error", text=short(canary))
+    return [*(_spoiled(block, texts) for block in SAMPLE_BLOCKS), *own, failed]
+
+
+def _spoiled(block: AnyBlock, texts: Iterator[str]) -> AnyBlock:
+    for steps in list(_strings(block)):
+        for text in (next(texts), IMAGE, json.dumps({IMAGE: [IMAGE], "path": IMAGE})):
+            try:
+                spoiled = cast(AnyBlock, _put(block, steps, text))
+                record = encode_record(place(Draft(TurnId("turn_1"), TS, spoiled), 2))
+            except (CodedError, msgspec.MsgspecError, ValueError):
+                continue
+            if decode_record(record, 2).block == spoiled:
+                block = spoiled
+                break
+    return block
+
+
+Steps = tuple[str | int, ...]
+
+
+def _strings(value: object, steps: Steps = ()) -> Iterator[Steps]:
+    """The ways to all strings within."""
+    if isinstance(value, str):
+        yield steps
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            if name not in KEPT:
+                yield from _strings(getattr(value, name), (*steps, name))
+    elif isinstance(value, tuple):
+        for at, one in enumerate(cast(tuple[object, ...], value)):
+            yield from _strings(one, (*steps, at))
+    elif isinstance(value, dict):
+        for key, one in cast(dict[str, object], value).items():
+            yield from _strings(one, (*steps, key))
+
+
+def _put(value: object, steps: Steps, text: str) -> object:
+    """The value with that text where the steps lead."""
+    if not steps:
+        return text
+    step, *rest = steps
+    if isinstance(value, msgspec.Struct):
+        name = str(step)
+        return msgspec.structs.replace(value, **{name: _put(getattr(value, name), tuple(rest), text)})
+    if isinstance(value, tuple):
+        row = cast(tuple[object, ...], value)
+        return tuple(_put(one, tuple(rest), text) if at == step else one for at, one in enumerate(row))
+    table = cast(dict[str, object], value)
+    return {key: _put(one, tuple(rest), text) if key == step else one for key, one in table.items()}
+
+
+STRANGE = """() => [...document.querySelectorAll("*")].flatMap((element) => [
+    ...[...element.attributes].filter((one) => one.name.startsWith("on")).map((one) => one.name),
+    ...(/^(SCRIPT|IFRAME|OBJECT|EMBED|FORM|STYLE|LINK|META|BASE|IMG)$/.test(element.tagName)
+        && element.closest(".flow, .panel, .list, .card") ? [element.tagName] : []),
+    ...(element.tagName === "A" && element.closest(".flow, .panel, .card")
+        && !/^(https?|mailto):/.test(element.href) ? [element.href] : []),
+])"""
+
+
+def check_harmless(visit: Visit, canary: Canary) -> None:
+    """Nothing of what is shown now has run, can run, or has asked another origin."""
+    assert visit.page.evaluate(STRANGE) == []
+    assert visit.page.evaluate("window.hit") is None
+    assert canary.asked == []
+    assert len(visit.context.pages) == 1

@@ -1,0 +1,252 @@
+"""A turn that does not run straight on: stopped, steered, failed, forked, waited for, or read while it is written."""
+
+import asyncio
+import getpass
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.web.web_harness import Server, Visit, answer, call, play, serving, slowly, thought, titled
+from timeloom.core.blocks import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ConversationStarted,
+    ModelAnswered,
+    ResultStatus,
+    RoundStarted,
+    Titled,
+    ToolCall,
+    TurnStarted,
+    UserPrompt,
+)
+from timeloom.core.ids import CallId, ConversationId, TurnId
+from timeloom.core.timeline import NO_TURN, Draft
+from timeloom.stores.sqlite import SqliteStore
+
+LONG = " ".join(f"word{n}" for n in range(80))
+BEGUN = 'Begun "now":\n\n'
+LINES = "\n\n".join(f"Paragraph {n}" for n in range(400))
+PROGRAM = "<channel:code>print('the program itself')</channel:code>"
+FAILED: dict[str, object] = {"error": "overloaded"}
+
+PLAYS = (
+    play("stop", slowly(thought("A plan.") + answer(BEGUN + LONG * 20), delay_ms=60), titled("Stopped")),
+    play("steer", slowly(answer(BEGUN + LONG * 20), delay_ms=60), answer("In short."), titled("Steered")),
+    play(
+        "ponder", slowly(thought(LONG) + answer(LONG * 4), chunk=16, delay_ms=100), answer("Again."), titled("Pondered")
+    ),
+    play("zebra", answer("Zebras have stripes."), answer("So do okapis."), answer("And tigers."), titled("Stripes")),
+    play("twice", FAILED, FAILED, answer("At last."), titled("Twice")),
+    play("never", FAILED | {"repeat": 5}, answer("Now it works."), titled("Never")),
+    play("large", {"error": "context_too_long", "repeat": True}, titled("Large")),
+    play(
+        "nowhere",
+        call("react.read", paths=["fi:turn_1.files/nowhere.md"]),
+        answer("It is not there."),
+        titled("Nowhere"),
+    ),
+    play("scroll", slowly(answer(LINES), chunk=16, delay_ms=40), titled("Scrolled")),
+    play(
+        "program",
+        call("exec_tools.execute_code_python", contract=[], prog_name="totals") + PROGRAM,
+        answer("Done."),
+        titled("Program"),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = Path(tmp_path_factory.mktemp("course"))
+    with serving(folder, *PLAYS, TIMELOOM_POLICY_ASK_BEFORE="exec_tools.execute_code_python") as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    visit = Visit(browser, server)
+    yield visit
+    visit.leave()
+
+
+def test_what_was_written_until_a_stop_stays_and_what_was_not_seen_says_so(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("I will stop you.")
+    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("word9")
+    visit.say("And one more thing")
+    expect(page.locator(".message-followup")).to_contain_text("Not seen yet")
+    page.get_by_role("button", name="Stop", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    expect(page.get_by_text("Stopped at your word.")).to_be_visible()
+    expect(page.get_by_role("status", name="Announcements")).to_have_text("The turn was ended.")
+    for _ in range(2):
+        expect(page.get_by_role("article", name="Unfinished answer")).to_have_text(
+            re.compile(r'^Begun "now":\s*word0 .*word9')
+        )
+        expect(page.get_by_text("Stopped here")).to_be_visible()
+        # What was said while it was written stands below it.
+        expect(page.locator("article ~ .message")).to_have_count(2)
+        expect(page.get_by_text("did not answer")).to_have_count(0)
+        expect(page.locator(".message-followup")).to_contain_text("The turn ended before the agent saw this")
+        expect(page.locator(".message-steer")).to_contain_text("Ended the turn")
+        page.get_by_role("button", name="Thought").click()
+        expect(page.get_by_text("A plan.")).to_be_visible()
+        page.reload()
+
+
+def test_what_was_written_until_a_steer_stays(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Let me steer you.")
+    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("word9")
+    page.get_by_role("textbox", name="Message").fill("Shorter!")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text("In short.")
+    expect(page.get_by_role("article", name="Unfinished answer")).to_have_text(
+        re.compile(r'^Begun "now":\s*word0 .*word9')
+    )
+    expect(page.get_by_text("Steered here")).to_be_visible()
+    expect(page.get_by_role("status", name="Announcements")).to_have_text("The answer is complete.")
+
+
+def test_thoughts_end_where_the_answer_begins(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Please ponder.")
+    expect(page.get_by_role("button", name="Thinking…")).to_be_visible()
+    expect(page.get_by_role("article", name="Answer on its way")).to_be_visible()
+    thinking = page.get_by_role("button", name=re.compile("^Thought for"))
+    expect(thinking).to_be_visible()
+    while_written = thinking.inner_text()
+    expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text(LONG * 4)
+    assert thinking.inner_text() == while_written
+    page.reload()
+    expect(page.get_by_role("button", name="Thought", exact=True)).to_be_visible()
+
+
+def test_a_message_can_be_put_otherwise_in_a_fork(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Tell me of zebras.")
+    expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
+    visit.say("Who else?")
+    expect(page.get_by_text("So do okapis.")).to_be_visible()
+    before = page.url
+    page.locator(".message", has_text="Who else?").hover()
+    page.get_by_role("button", name="Fork before this").last.click()
+    expect(page).not_to_have_url(before)
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Who else?")
+    expect(page.get_by_text("Zebras have stripes.")).to_be_visible()
+    expect(page.get_by_text("So do okapis.")).to_have_count(0)
+    page.get_by_role("button", name="Fork before this").click()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Tell me of zebras.")
+    expect(page.locator(".bubble")).to_have_count(0)
+
+
+def test_a_program_that_waits_for_leave_is_shown_with_its_code(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Run a program.")
+    question = page.get_by_role("group", name="May the agent run this program?")
+    expect(question).to_contain_text("print('the program itself')")
+    expect(question.locator(".given")).to_have_text(re.compile("program\\s*totals"))
+    expect(page.get_by_role("button", name="Wants to run a program")).to_be_visible()
+    expect(page.get_by_role("status", name="Announcements")).to_have_text("The agent asks for your decision.")
+    question.get_by_role("button", name="Refuse").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    expect(page.get_by_text("Done.")).to_be_visible()
+    refused = page.get_by_role("button", name="Was not allowed to run a program")
+    expect(refused.locator(".call-time")).to_be_empty()
+
+
+def test_failures_are_one_line_and_say_what_helps(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Fail twice.")
+    expect(page.get_by_text("At last.")).to_be_visible()
+    expect(page.locator(".mark summary")).to_have_text(
+        "The model did not answer 2 times: overloaded. It was asked again."
+    )
+
+    page.goto(f"{visit.server.address}/#/")
+    visit.say("This will never work.")
+    expect(page.get_by_role("note")).to_contain_text("overloaded")
+    expect(page.locator(".mark summary")).to_have_text("The model did not answer 5 times: overloaded.")
+    expect(page.get_by_role("status", name="Announcements")).to_contain_text("There is a problem")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    expect(page.get_by_text("Now it works.")).to_be_visible()
+    expect(page.locator(".bubble")).to_have_text(["This will never work."] * 2)
+
+    page.goto(f"{visit.server.address}/#/")
+    visit.say("This is too large.")
+    expect(page.get_by_role("note")).to_contain_text("The same message will fail again")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+
+
+def test_a_read_of_nothing_has_failed(visit: Visit) -> None:
+    page = visit.come_in()
+    visit.say("Go nowhere.")
+    expect(page.get_by_text("It is not there.")).to_be_visible()
+    expect(page.locator(".call-failed")).to_contain_text("Could not read")
+    expect(page.locator(".call-failed")).to_contain_text("Not found: fi:turn_1.files/nowhere.md")
+
+
+def test_whoever_scrolled_up_comes_back_by_a_button_and_the_keyboard_to_the_composer(visit: Visit) -> None:
+    page = visit.come_in()
+    page.get_by_role("searchbox", name="Search conversations").focus()
+    skip = page.get_by_role("button", name="Skip to the message field")
+    skip.focus()
+    expect(skip).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    visit.say("Let me scroll.")
+    expect(page.get_by_text("Paragraph 60", exact=True)).to_be_visible()
+    latest = page.get_by_role("button", name="Jump to latest")
+    expect(latest).to_have_count(0)
+    page.get_by_role("region", name="Messages").hover()
+    page.mouse.wheel(0, -2000)
+    latest.click()
+    expect(latest).to_have_count(0)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_text("Stopped here")).to_be_in_viewport()
+
+
+async def write_log(data: Path) -> None:
+    """A call that took two seconds and a minute of waiting; then the model may be asked only with leave."""
+    call_id, asked = CallId("call_a"), CallId("call_b")
+    blocks = [
+        ("00:00", TurnStarted(n=1)),
+        ("00:00", UserPrompt(text="Hello?")),
+        ("00:00", RoundStarted(round=1)),
+        ("00:00", ModelAnswered(round=1, model="m", stop_reason="end", text="")),
+        ("00:01", ToolCall(tool_id="react.write", tool_call_id=call_id)),
+        ("00:01", ApprovalRequested(tool_call_id=call_id, tool_id="react.write", text="Is that right?")),
+        ("01:01", ApprovalDecided(tool_call_id=call_id, approved=True, by="somebody")),
+        ("01:03", ResultStatus(tool_call_id=call_id, text="written")),
+        ("01:03", RoundStarted(round=2)),
+        ("01:03", ApprovalRequested(tool_call_id=asked, tool_id="model", text="It is expensive.")),
+        ("01:03", Titled(text="With leave")),
+    ]
+    header = ConversationStarted(tenant="local", project="default", user=getpass.getuser())
+    drafts = [Draft(TurnId("turn_1"), f"2026-02-09T02:{at}.000000Z", block) for at, block in blocks]
+    async with await SqliteStore.open(data) as store:
+        conversation = ConversationId("conv_1760000000000_withleav")
+        await store.append(conversation, 0, [Draft(NO_TURN, "2026-02-09T02:00:00.000000Z", header), *drafts])
+
+
+def test_a_card_does_not_count_the_wait_and_leave_for_the_model_is_asked(browser: Browser, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(lambda: asyncio.run(write_log(tmp_path / "data"))).result()
+    with serving(tmp_path, play("Hello", answer("Not asked."), answer("Hello!"))) as server:
+        visit = Visit(browser, server)
+        page = visit.come_in()
+        page.get_by_role("link", name="With leave").click()
+        expect(page.get_by_role("button", name="Wrote a file")).to_contain_text("2.0 s")
+        question = page.get_by_role("group", name="May the agent ask the model?")
+        expect(question).to_contain_text("It is expensive.")
+        question.get_by_role("button", name="Allow").click()
+        expect(page.get_by_role("article", name="Answer", exact=True)).to_have_text("Hello!")
+        expect(page.get_by_role("button", name="Asked the model")).to_be_visible()
+        visit.leave()

@@ -1,0 +1,301 @@
+"""Whatever others bring is shown as text: nothing of it runs, nothing is asked of another origin."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from playwright.sync_api import Browser, FilePayload, expect
+
+from tests.web.hostile_harness import IMAGE, Canary, check_harmless, hostile, payloads, short
+from tests.web.web_harness import Server, Visit, answer, call, play, serving, slowly, thought, titled
+
+
+def diagrams(canary: str) -> list[str]:
+    loose = {"securityLevel": "loose", "htmlLabels": True, "flowchart": {"htmlLabels": True}, "maxTextSize": 9_999_999}
+    styled = {"themeCSS": f'@import "{canary}/theme.css"; * {{ background: url({canary}/theme.png) }}'}
+    image = "<img src=x onerror=window.hit=1>"
+    init = json.dumps({**loose, **styled, "__proto__": {"hit": 1}, "secure": []})
+    return [
+        'flowchart TD\n A --> B\n click A "javascript:window.hit=1"',
+        "flowchart TD\n A --> B\n click A call alert()\n click B href javascript:window.hit=1 _top",
+        f'flowchart TD\n A["<img src={canary}/a.png onerror=window.hit=1>"] --> B["<script>window.hit=1</script>"]',
+        f'%%{{init: {init}}}%%\nflowchart TD\n A["<img src={canary}/b.png onerror=window.hit=1>"] --> B',
+        f'---\nconfig: {init}\n---\nflowchart TD\n A["<svg onload=window.hit=1><a href=javascript:alert()>x"]',
+        f"flowchart TD\n A --> B\n style A fill:url({canary}/fill.svg),background:url({canary}/style.png)",
+        f"flowchart TD\n A:::c --> B\n classDef c fill:#fff,background-image:url({canary}/class.png)",
+        f'flowchart TD\n A@{{ img: "{canary}/shape.png", label: "x", w: 60, h: 60 }} --> B@{{ icon: "fa:user" }}',
+        'flowchart TD\n A["`**x** <iframe srcdoc=x></iframe> ![x](' + canary + '/markdown.png)`"]',
+        'flowchart TD\n A["$$\\href{javascript:window.hit=1}{x}$$"]',
+        f'flowchart TD\n A["</style></svg><script>window.hit=1</script><foreignObject>{image}"]',
+        f"sequenceDiagram\n participant A\n link A: x @ javascript:window.hit=1\n A->>A: {image}",
+        f'classDiagram\n class A\n link A "{canary}/link"\n click A href "javascript:window.hit=1" "<b>x</b>"',
+        f'stateDiagram-v2\n a --> b\n click a "{canary}/state"\n a : <img src={canary}/c.png>',
+        'gantt\n section x\n y :z, 2026-01-01, 1d\n click z href "javascript:window.hit=1"\n click z call alert()',
+        f"journey\n title </text><script>window.hit=1</script>\n section a\n b: 5: {image}",
+        f'pie showData title </text><script>window.hit=1</script>\n "{image}" : 3\n "x" : 1\n accTitle: {image}',
+        f'gitGraph\n commit id: "{image}" tag: "</text>{image}"\n branch "javascript:window.hit=1"\n commit',
+        f"mindmap\n root(({image}))\n  a[<script>window.hit=1</script>]\n  ::icon(fa {canary}/icon.png)\n   b",
+        "constructor\n A --> B",
+        "flowchart TD\n" + "\n".join(f" n{n} --> m{n}" for n in range(600)),
+        "flowchart TD\n" + "".join(f"subgraph s{n}\n" for n in range(500)),
+        "flowchart TD\n A[" + "x" * 1_000_000 + "]",
+    ]
+
+
+def frame_document(canary: str) -> str:
+    """A document that tries all it can from inside its frame, and says when it is done."""
+    return f"""<!doctype html><body><img src="{canary}/f.png"><link rel=stylesheet href="{canary}/f.css">
+<script src="{canary}/f.js"></script><iframe src="{canary}/f.html"></iframe>
+<form id=f action="{canary}/form" method=post></form><a id=a href="{canary}/top" target=_top>x</a>
+<link rel=prefetch href="{canary}/prefetch"><link rel=preconnect href="{canary}">
+<script>
+const said = [];
+const tries = {{
+  fetch: () => fetch("{canary}/fetch").catch(() => 0),
+  own: () => fetch("/me").catch(() => 0),
+  beacon: () => navigator.sendBeacon("{canary}/beacon"),
+  socket: () => new WebSocket("{canary.replace("http", "ws")}/socket"),
+  events: () => new EventSource("{canary}/events"),
+  cookie: () => {{ if (document.cookie) parent.hit = 1; said.push("cookie"); }},
+  parent: () => {{ parent.document.body.remove(); }},
+  hit: () => {{ parent.hit = 1; top.hit = 1; }},
+  top: () => {{ top.location = "{canary}/top"; }},
+  opener: () => window.open("{canary}/open"),
+  storage: () => localStorage.getItem("x"),
+  form: () => f.submit(),
+  link: () => a.click(),
+  picture: () => {{ new Image().src = "{canary}/image"; }},
+  worker: () => new Worker("{canary}/worker.js"),
+  rtc: () => {{ if (window.RTCPeerConnection) said.push("rtc"); }},
+}};
+for (const [name, attempt] of Object.entries(tries)) try {{ attempt(); }} catch (error) {{ said.push("no " + name); }}
+parent.postMessage("tried everything: " + said.join(", "), "*");
+setTimeout(() => {{ location = "{canary}/navigate"; }}, 100);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def canary() -> Iterator[Canary]:
+    canary = Canary()
+    yield canary
+    canary.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, canary: Canary) -> Iterator[Server]:
+    text = hostile(canary.address)
+    line = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
+    plays = (
+        play(
+            "hostile",
+            thought(text) + call("react.plan", text, mode="new", steps=[line, f"![x]({canary.address}/plan.png)"]),
+            call(f"evil.{line}", text, path=line, pattern=text),
+            call("react.write", "", path="files/evil.md", content=text, channel="canvas", kind="display"),
+            answer(text, line),
+            titled(line),
+        ),
+        play(
+            "piecemeal",
+            slowly(call("react.write", text, path="files/evil.md", content=text, channel="canvas"), 7, 3),
+            slowly(thought(text) + answer(text), 7, 3),
+            titled("Piece by piece"),
+        ),
+        play(
+            "frame",
+            call(
+                "react.write",
+                path="files/f.html",
+                content=frame_document(canary.address),
+                channel="canvas",
+                kind="display",
+            ),
+            answer("Done."),
+            titled("Frame"),
+        ),
+    )
+    drawn = [*diagrams(canary.address), "flowchart TD\n accTitle: The last one\n A --> B"]
+    plays += (play("draw", answer("\n\n".join(f"```mermaid\n{text}\n```" for text in drawn)), titled("Diagrams")),)
+    with serving(Path(tmp_path_factory.mktemp("hostile")), *plays) as running:
+        yield running
+
+
+def test_nothing_that_a_model_a_tool_a_file_or_a_user_brings_runs_or_reaches_out(
+    browser: Browser, server: Server, canary: Canary
+) -> None:
+    visit = Visit(browser, server, width=1400)
+    page = visit.come_in()
+    name = "<img src=x onerror=window.hit=1>.txt"
+    payload = hostile(canary.address).encode()
+    page.get_by_label("Files", exact=True).set_input_files(
+        [FilePayload(name=name, mimeType="text/plain", buffer=payload.replace(b"\0", b""))]
+    )
+    visit.say("hostile " + hostile(canary.address).replace("\0", ""))
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    expect(page.get_by_role("article", name="Answer", exact=True)).to_contain_text(f"after{len(payloads('')) - 1}")
+    for button in page.locator(".call-head, .fold").all():
+        button.click()
+    expect(page.locator(".call-body").first).to_be_visible()
+    page.get_by_role("button", name=re.compile("^evil.md")).click()
+    expect(page.get_by_role("complementary", name="Files")).to_contain_text("after1")
+    for panel in ("Sources", "Inspector"):
+        page.get_by_role("button", name=panel, exact=True).click()
+        expect(page.get_by_role("complementary", name=panel)).to_be_visible()
+    page.get_by_role("listbox", name="Blocks").focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowDown")
+    page.get_by_role("tab", name="Prompt").click()
+    expect(page.get_by_role("complementary", name="Inspector")).to_contain_text("ANNOUNCE")
+    page.get_by_role("searchbox", name="Search conversations").fill("hostile")
+    expect(page.get_by_role("list", name="Found")).to_contain_text("<img src=x")
+    check_harmless(visit, canary)
+    visit.leave()
+
+
+def test_nothing_runs_or_reaches_out_while_it_is_half_written(browser: Browser, server: Server, canary: Canary) -> None:
+    visit = Visit(browser, server, width=1400)
+    page = visit.come_in()
+    visit.say("piecemeal")
+    expect(page.get_by_role("region", name="File on its way")).to_contain_text("after0")
+    check_harmless(visit, canary)
+    expect(page.get_by_role("article", name="Answer on its way")).to_contain_text("after0")
+    ended = page.get_by_role("button", name="Fork here")
+    for _ in range(600):
+        check_harmless(visit, canary)
+        if ended.is_visible():
+            break
+        page.wait_for_timeout(100)
+    expect(ended).to_be_visible()
+    check_harmless(visit, canary)
+    visit.leave()
+
+
+@pytest.fixture
+def asking(tmp_path: Path, canary: Canary) -> Iterator[Server]:
+    text = hostile(canary.address)
+
+    def written(name: str, content: str) -> str:
+        return call("react.write", IMAGE, path=f"files/{name}", content=content, channel="canvas", kind="display")
+
+    steps = (
+        written(f"{IMAGE}.md", text),
+        written(f"{IMAGE}.md", f"{IMAGE}\n{text}\n{short(canary.address)}"),
+        written(f"x.{IMAGE}", text),
+        answer(text),
+        titled(IMAGE),
+    )
+    (tmp_path / f"{IMAGE}.yaml").write_text(json.dumps([play("versions", *steps[:3], answer(short(canary.address)))]))
+    models = f"script:{IMAGE}.yaml"
+    plays = play("versions", *steps)
+    with serving(tmp_path, plays, TIMELOOM_POLICY_ASK_BEFORE="react.write", TIMELOOM_SERVER_MODELS=models) as running:
+        yield running
+
+
+def test_nothing_that_a_person_is_asked_says_or_compares_runs_or_reaches_out(
+    browser: Browser, asking: Server, canary: Canary
+) -> None:
+    visit = Visit(browser, asking, width=1400)
+    page = visit.come_in()
+    binary = FilePayload(name=f"{IMAGE}.bin", mimeType="application/octet-stream", buffer=b"\x00\x01")
+    page.get_by_label("Files", exact=True).set_input_files([binary])
+    visit.say("versions")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_role("button", name=f"Remove {IMAGE}.bin").click()
+    page.get_by_role("button", name="Send").click()
+    allowed = page.locator(".call:not(.call-waiting) .call-head")
+    for n in range(3):
+        question = page.get_by_role("group", name="May the agent call")
+        question.get_by_label("A word to the agent").fill(short(canary.address))
+        check_harmless(visit, canary)
+        question.get_by_role("button", name="Allow").click()
+        expect(allowed).to_have_count(n + 1)
+    expect(page.get_by_role("button", name="Fork here")).to_be_visible()
+    page.get_by_role("button", name="Bad answer").click()
+    page.get_by_label("What was wrong?").fill(short(canary.address))
+    page.get_by_role("button", name="Send", exact=True).first.click()
+    expect(page.get_by_text(f"“{short(canary.address)}”")).to_be_visible()
+    page.locator(".current").get_by_role("button", name=re.compile("^More about")).click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_role("textbox", name="Title").fill(short(canary.address))
+    page.get_by_role("button", name="Rename").click()
+    expect(page).to_have_title(f"{short(canary.address)} · timeloom")
+    for name, modes in ((f"{IMAGE}.md", ("Preview", "Source", "Changes")), (f"x.{IMAGE}", ("Source",))):
+        page.get_by_role("button", name=name).last.click()
+        for mode in modes:
+            page.get_by_role("complementary", name="Files").get_by_role("button", name=mode, exact=True).click()
+            expect(page.get_by_role("complementary", name="Files")).to_contain_text("after0")
+            check_harmless(visit, canary)
+    page.get_by_role("button", name="Inspector", exact=True).click()
+    page.get_by_role("tab", name="Prompt").click()
+    again = page.get_by_role("region", name="Run again")
+    expect(again.get_by_label("Run again with")).to_have_value(f"script:{IMAGE}.yaml")
+    again.get_by_role("button", name="Run again from this round").click()
+    expect(again.get_by_role("status")).to_have_text("It came out otherwise.")
+    expect(again.get_by_label("Changes")).to_contain_text("short.png")
+    check_harmless(visit, canary)
+    visit.leave()
+
+
+def live(svg: str) -> list[str]:
+    """What of a picture would run or load, if it were not one."""
+    found: list[str] = []
+    for element in ET.fromstring(svg).iter():
+        if re.search(r"\b(script|iframe|img|image)$", element.tag):
+            found.append(element.tag)
+        found += [f"{name}={value}" for name, value in element.items() if re.match("on|.*javascript:", name + value)]
+    return found
+
+
+def test_a_diagram_runs_nothing_and_asks_for_nothing(browser: Browser, server: Server, canary: Canary) -> None:
+    visit = Visit(browser, server)
+    page = visit.come_in()
+    page.evaluate("window.said = []; addEventListener('message', ({ data }) => { window.said.push(data.svg); })")
+    visit.say("draw")
+    # They are drawn one after the other.
+    expect(page.get_by_role("img", name="The last one")).to_be_visible()
+    pictures = [svg for svg in page.evaluate("window.said") if svg]
+    assert len(pictures) > len(diagrams("")) / 2, "most of them can be drawn"
+    assert [found for svg in pictures for found in live(svg)] == []
+    shown = page.locator(".flow img").evaluate_all("(all) => all.map((one) => one.src.split(':')[0])")
+    assert set(shown) == {"blob"}
+    assert page.locator(".flow svg:not(button svg), .flow iframe, .flow script, .flow a[href]").count() == 0
+    assert {frame.evaluate("window.hit") for frame in page.frames} == {None}
+    assert canary.asked == []
+    assert len(visit.context.pages) == 1
+    # What a text wanted from elsewhere is on the console as refusals, and no more than that.
+    assert [one for one in visit.wrong if not one.startswith(("console:", "request:"))] == []
+    visit.context.close()
+
+
+def test_a_document_in_the_canvas_reaches_nothing(browser: Browser, server: Server, canary: Canary) -> None:
+    visit = Visit(browser, server, width=1400)
+    page = visit.come_in()
+    page.evaluate("addEventListener('message', (event) => { document.body.dataset.said = event.data; })")
+    visit.say("Show me a frame.")
+    page.get_by_role("button", name=re.compile("^f.html")).click()
+    expect(page.frame_locator("iframe").locator("#a")).to_be_attached()
+    assert page.locator("body").get_attribute("data-said") is None, "no script runs before somebody says so"
+    page.get_by_role("button", name="Run scripts").click()
+    expect(page.locator("body")).to_have_attribute("data-said", re.compile("tried everything"))
+    said = page.locator("body").get_attribute("data-said") or ""
+    assert "no parent" in said
+    assert "no storage" in said
+    assert "rtc" not in said
+    expect(page.get_by_text("Done.")).to_be_visible()
+    # The last that it tries is to go elsewhere, and what is there instead says that it was not let.
+    for _ in range(600):
+        if any(frame.url.startswith("chrome-error:") for frame in page.frames):
+            break
+        page.wait_for_timeout(100)
+    else:
+        pytest.fail(f"the frame went somewhere: {[frame.url for frame in page.frames]}")
+    assert page.url.startswith(visit.server.address)
+    assert page.evaluate("window.hit") is None
+    assert canary.asked == []
+    assert len(visit.context.pages) == 1
+    # What the document tried is on the console as refusals, and no more than that.
+    tried = json.dumps([one for one in visit.wrong if not one.startswith(("console:", "request:"))])
+    assert tried == "[]"
+    visit.context.close()
