@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from bench.measures import peak_bytes
 from timeloom.ports.model import Model, ModelRequest
-from timeloom.providers.local.model import LocalModel
 from timeloom.testing.conformance.cases import published, read_suite
 from timeloom.testing.conformance.running import Report, Score, Selection, run_suite
 from timeloom.testing.conformance.scenes import request_of
 from timeloom.testing.conformance.streaming import Heard, ask
+from timeloom_local.model import LocalModel
 
 HELD_OUT: Final = Path(__file__).with_name("held_out.yaml")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from timeloom.providers.local.weights import is_installed
-from timeloom.providers.registry import DEMO_NOTICE
+from timeloom_local.provider import DEMO_NOTICE
+from timeloom_local.weights import is_installed
 
 SCRIPT = """
 - reply: |

@@ -5,16 +5,16 @@ from functools import cache
 
 from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import Decision
-from timeloom.providers.local.embeddings import SentenceModel
-from timeloom.providers.local.engine import Engine
-from timeloom.providers.local.model import LocalModel
-from timeloom.providers.local.planner import next_reply
-from timeloom.providers.local.read_catalogue import Offer, read_offers
-from timeloom.providers.local.read_prompt import Situation
-from timeloom.providers.local.reply import Parts, Slot
-from timeloom.providers.local.router import Router
-from timeloom.providers.local.weights import router_weights
 from timeloom.testing.conformance.scenes import system_text
+from timeloom_local.engine import Engine
+from timeloom_local.model import LocalModel
+from timeloom_local.planner import next_reply
+from timeloom_local.read_catalogue import Offer, read_offers
+from timeloom_local.read_prompt import Situation
+from timeloom_local.reply import Parts, Slot
+from timeloom_local.routing.embeddings import SentenceModel
+from timeloom_local.routing.router import Router
+from timeloom_local.weights import router_weights
 
 STANDS = {"string": "words", "lines": '"one", "two"', "raw": "{}"}
 

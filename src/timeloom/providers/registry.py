@@ -1,27 +1,45 @@
-"""Names of models: `anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`, and the model behind each."""
+"""Opens models by name: `anthropic:<id>`, `openai:<id>`, `script:<file.yaml>`, or the name of an installed provider.
+
+Other packages add providers through the entry-point group `timeloom.providers`: each entry point names a `Provider`,
+and its own name is the prefix of the model names that it opens. `local`, the demo model of `timeloom_local`, is one.
+"""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from timeloom.core.codes import CodedError
 from timeloom.ports.model import Model, ModelError
-from timeloom.providers.local.weights import INSTALL, is_installed
 from timeloom.providers.settings import ModelSettings
 
 FORMS = "`anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`"
 
-LOCAL = "local"
+LOCAL: Final = "local"
 """The model that needs no key."""
 
-DEMO_NOTICE = (
-    "This is a demo model that runs on this machine (SmolLM2, 135 million parameters). It shows how timeloom works "
-    "and is often wrong. For real work name a model: --model anthropic:<id> with ANTHROPIC_API_KEY, or "
-    "--model openai:<id> with OPENAI_API_KEY or OPENAI_BASE_URL."
-)
-"""What whoever uses the local model is told."""
+BUILT_IN: Final = frozenset({"anthropic", "openai", "script"})
+
+ENTRY_POINTS: Final = "timeloom.providers"
+"""The entry-point group in which packages offer providers."""
+
+
+def _nothing_to_install() -> str:
+    return ""
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """Opens the models of one prefix; the object that an entry point of the group `timeloom.providers` names."""
+
+    open: Callable[[str, ModelSettings], Model]
+    """Takes the model name after the colon (empty where there is none) and the model's settings."""
+    notice: str = ""
+    """A sentence that users read before the first answer."""
+    install: Callable[[], str] = _nothing_to_install
+    """Returns the command that installs missing parts; empty when the provider is ready."""
 
 
 class ModelNameError(CodedError):
@@ -42,9 +60,9 @@ def open_model(
 
     A script goes by the name of its file, and by more of its path where another model has that name: `taken` are those.
     """
-    if name == LOCAL:
-        return _local()
     provider, _, identity = name.partition(":")
+    if installed := installed_provider(provider):
+        return installed.open(identity, settings or ModelSettings())
     if not identity:
         raise ModelNameError(f"{name[:80]!r} names no model; the forms are {FORMS}")
     settings = settings or ModelSettings()
@@ -68,14 +86,31 @@ def default_model_name(environ: Mapping[str, str] | None = None) -> str:
     environ = os.environ if environ is None else environ
     if named := environ.get("TIMELOOM_MODEL", "").strip():
         return named
-    if not is_installed():
-        raise ModelNameError(f"no model is set: name one with --model ({FORMS}), or install the local one: {INSTALL}")
+    local = installed_provider(LOCAL)
+    if local is None:
+        raise ModelNameError(f"no model is set: name one with --model ({FORMS})")
+    if command := local.install():
+        raise ModelNameError(f"no model is set: name one with --model ({FORMS}), or install the local one: {command}")
     return LOCAL
 
 
 def notice(name: str) -> str:
-    """What a user of this model should be told before its first answer; empty for most."""
-    return DEMO_NOTICE if name == LOCAL else ""
+    """Return the sentence that users of this model read before its first answer; empty for most models."""
+    provider = installed_provider(name.partition(":")[0])
+    return provider.notice if provider else ""
+
+
+def installed_provider(prefix: str) -> Provider | None:
+    """Return the provider that an installed package offers under this prefix; built-in prefixes cannot be replaced."""
+    if prefix in BUILT_IN:
+        return None
+    found = next(iter(metadata.entry_points(group=ENTRY_POINTS, name=prefix)), None)
+    if found is None:
+        return None
+    provider = found.load()
+    if not isinstance(provider, Provider):
+        raise ModelNameError(f"the entry point {found.value!r} of {ENTRY_POINTS} is no timeloom Provider")
+    return provider
 
 
 def _completed(settings: ModelSettings, environ: Mapping[str, str], prefix: str) -> ModelSettings:
@@ -100,12 +135,6 @@ def _openai(identity: str, settings: ModelSettings) -> Model:
     from timeloom.providers.openai.model import OpenAIModel  # noqa: PLC0415 - the HTTP client takes 30 ms
 
     return OpenAIModel(identity, settings)
-
-
-def _local() -> Model:
-    from timeloom.providers.local.model import LocalModel  # noqa: PLC0415 - the YAML parser takes 20 ms
-
-    return LocalModel()
 
 
 def _script(identity: str, settings: ModelSettings, taken: Collection[str]) -> Model:

@@ -1,11 +1,12 @@
 """Models by their names."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from timeloom.core.codes import CodedError
-from timeloom.providers.registry import open_model
+from timeloom.providers.registry import notice, open_model
 from timeloom.providers.settings import ModelSettings
 
 
@@ -63,3 +64,42 @@ def test_a_script_that_is_not_there_is_refused_without_a_host_path(tmp_path: Pat
 def test_the_key_is_in_no_representation() -> None:
     settings = ModelSettings(key="sk-secret", base_url="http://127.0.0.1:1")
     assert "sk-secret" not in f"{settings!r} {open_model('anthropic:m', settings)!r}"
+
+
+PACKAGE = """
+from timeloom.providers.registry import Provider
+from timeloom.testing import ScriptedModel
+
+provider = Provider(open=lambda identity, settings: ScriptedModel([], name=f"acme:{identity}"), notice="Acme is new.")
+other = "not a provider"
+"""
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that offers a provider, and an entry point that names something else."""
+    (tmp_path / "acme_models.py").write_text(PACKAGE)
+    metadata = tmp_path / "acme_models-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-models\nVersion: 1\n")
+    points = "acme = acme_models:provider\nbroken = acme_models:other\nopenai = acme_models:provider\n"
+    (metadata / "entry_points.txt").write_text(f"[timeloom.providers]\n{points}")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+
+@pytest.mark.usefixtures("acme")
+def test_an_installed_package_offers_models_under_its_prefix() -> None:
+    assert open_model("acme:large", environ={}).name == "acme:large"
+    assert notice("acme:large") == "Acme is new."
+    assert notice("openai:m") == ""
+
+
+@pytest.mark.usefixtures("acme")
+def test_an_entry_point_that_names_no_provider_is_refused() -> None:
+    with pytest.raises(CodedError, match="acme_models:other"):
+        open_model("broken:m", environ={})
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_package_cannot_replace_a_built_in_provider() -> None:
+    assert open_model("openai:m", ModelSettings(key="k"), environ={}).name == "openai:m"

@@ -7,13 +7,13 @@ import pytest
 
 from tests.harness.repository import ROOT
 from timeloom.ports.model import ModelError
-from timeloom.providers.local.router import shipped_examples
-from timeloom.providers.local.text_rules import normal
 from timeloom.providers.script import ScriptedModel, Step
 from timeloom.testing.conformance.cases import GROUPS, Case, Expected, Suite, published, read_suite
 from timeloom.testing.conformance.judging import judge
 from timeloom.testing.conformance.running import Report, Selection, run_suite
 from timeloom.testing.conformance.scenes import request_of
+from timeloom_local.routing.router import shipped_examples
+from timeloom_local.text_rules import normal
 
 
 def reply(**decision: object) -> str:

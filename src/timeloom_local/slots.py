@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from timeloom.providers.local.reply import Slot, escaped
+from timeloom_local.reply import Slot, escaped
 
 
 class Filling:

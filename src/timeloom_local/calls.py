@@ -7,12 +7,12 @@ from typing import Final, cast
 import msgspec
 
 from timeloom.core.policy.read_reply import EXEC_PREFIX
-from timeloom.providers.local import grammar, prompts
-from timeloom.providers.local.engine import Writing
-from timeloom.providers.local.read_catalogue import Offer
-from timeloom.providers.local.read_prompt import File, Situation
-from timeloom.providers.local.reply import Mixed, Slot, Value
-from timeloom.providers.local.text_rules import (
+from timeloom_local import grammar, prompts
+from timeloom_local.engine import Writing
+from timeloom_local.read_catalogue import Offer
+from timeloom_local.read_prompt import File, Situation
+from timeloom_local.reply import Mixed, Slot, Value
+from timeloom_local.text_rules import (
     file_names,
     file_stem,
     is_question,

@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
-from timeloom.providers.local import calls
-from timeloom.providers.local.answers import Manner, Step, abilities, final_reply, stopped_reply, ticked
-from timeloom.providers.local.edits import edited, read_edit
-from timeloom.providers.local.read_catalogue import Offer
-from timeloom.providers.local.read_prompt import Situation
-from timeloom.providers.local.reply import Mixed, Parts, Slot, Value, call
-from timeloom.providers.local.router import ANSWER, HELP, Route, Router
-from timeloom.providers.local.text_rules import begins_with_edit, begins_with_look, clauses, file_names, is_question
+from timeloom_local import calls
+from timeloom_local.answers import Manner, Step, abilities, final_reply, stopped_reply, ticked
+from timeloom_local.edits import edited, read_edit
+from timeloom_local.read_catalogue import Offer
+from timeloom_local.read_prompt import Situation
+from timeloom_local.reply import Mixed, Parts, Slot, Value, call
+from timeloom_local.routing.router import ANSWER, HELP, Route, Router
+from timeloom_local.text_rules import begins_with_edit, begins_with_look, clauses, file_names, is_question
 
 PLANNED_CLAUSES: Final = 3
 """From so many clauses on, a plan is opened first."""

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from timeloom.core.stream.channels import DECISION
-from timeloom.providers.local.engine import Writing
+from timeloom_local.engine import Writing
 
 MAX_THINKING_CHARS: Final = 600
 

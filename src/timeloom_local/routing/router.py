@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 import yaml
 
-from timeloom.providers.local.embeddings import SentenceModel
-from timeloom.providers.local.read_catalogue import Offer
-from timeloom.providers.local.text_rules import normal
+from timeloom_local.read_catalogue import Offer
+from timeloom_local.routing.embeddings import SentenceModel
+from timeloom_local.text_rules import normal
 
 ANSWER: Final = "answer"
 """The route of a message that needs no tool."""

@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
-from timeloom.providers.local import grammar, prompts
-from timeloom.providers.local.edits import Edit, described
-from timeloom.providers.local.engine import Writing
-from timeloom.providers.local.read_catalogue import Offer
-from timeloom.providers.local.read_prompt import Call, File, Situation
-from timeloom.providers.local.reply import Parts, Slot, complete
-from timeloom.providers.local.router import ANSWER, Route, Router
-from timeloom.providers.local.text_rules import is_question
+from timeloom_local import grammar, prompts
+from timeloom_local.edits import Edit, described
+from timeloom_local.engine import Writing
+from timeloom_local.read_catalogue import Offer
+from timeloom_local.read_prompt import Call, File, Situation
+from timeloom_local.reply import Parts, Slot, complete
+from timeloom_local.routing.router import ANSWER, Route, Router
+from timeloom_local.text_rules import is_question
 
 MAX_SHOWN_CHARS: Final = 1_500
 """How much of a file an answer shows."""

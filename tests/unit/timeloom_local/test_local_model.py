@@ -16,15 +16,15 @@ from timeloom.core.codes import CodedError
 from timeloom.core.policy.read_reply import read_reply
 from timeloom.core.stream.decision import CallTool, Complete
 from timeloom.ports.model import Finished, Model, ModelError, ModelEvent, ModelRequest, TextPiece, TextSegment
-from timeloom.providers.local import grammar, prompts, weights
-from timeloom.providers.local.engine import Writing, Written
-from timeloom.providers.local.model import LocalModel
-from timeloom.providers.local.reply import Slot
-from timeloom.providers.local.slots import Filling
-from timeloom.providers.local.wordpiece import WordPieces
 from timeloom.providers.registry import LOCAL, default_model_name, notice, open_model
 from timeloom.testing.conformance.cases import Case, Scene
 from timeloom.testing.conformance.scenes import request_of
+from timeloom_local import grammar, prompts, weights
+from timeloom_local.engine import Writing, Written
+from timeloom_local.model import LocalModel
+from timeloom_local.reply import Slot
+from timeloom_local.routing.wordpiece import WordPieces
+from timeloom_local.slots import Filling
 
 HELLO = replace(request_of(Case(id="hello", say="Hello!"), Scene()), max_output_tokens=16)
 MAIL = (

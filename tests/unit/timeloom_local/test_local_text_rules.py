@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeloom.providers.local.calls import listed, search_params
-from timeloom.providers.local.edits import (
+from timeloom_local.calls import listed, search_params
+from timeloom_local.edits import (
     AddLine,
     Edit,
     RemoveLines,
@@ -15,7 +15,7 @@ from timeloom.providers.local.edits import (
     edited,
     read_edit,
 )
-from timeloom.providers.local.text_rules import (
+from timeloom_local.text_rules import (
     clauses,
     file_names,
     file_stem,

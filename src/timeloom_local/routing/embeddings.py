@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from timeloom.providers.local.wordpiece import WordPieces
+from timeloom_local.routing.wordpiece import WordPieces
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from timeloom.core.blocks import Usage
 from timeloom.ports.model import Finished, ModelEvent, ModelRequest, TextPiece
-from timeloom.providers.local import grammar, prompts
-from timeloom.providers.local.embeddings import SentenceModel
-from timeloom.providers.local.engine import Engine, Writing, Written
-from timeloom.providers.local.planner import next_reply
-from timeloom.providers.local.read_catalogue import read_offers
-from timeloom.providers.local.read_prompt import read_situation
-from timeloom.providers.local.reply import Parts, Slot
-from timeloom.providers.local.router import Router
-from timeloom.providers.local.slots import Filling
-from timeloom.providers.local.weights import router_weights, writer_weights
+from timeloom_local import grammar, prompts
+from timeloom_local.engine import Engine, Writing, Written
+from timeloom_local.planner import next_reply
+from timeloom_local.read_catalogue import read_offers
+from timeloom_local.read_prompt import read_situation
+from timeloom_local.reply import Parts, Slot
+from timeloom_local.routing.embeddings import SentenceModel
+from timeloom_local.routing.router import Router
+from timeloom_local.slots import Filling
+from timeloom_local.weights import router_weights, writer_weights
 
 WINDOW_TOKENS: Final = 128_000
 """What a prompt may have. It takes from any prompt the few things that it can use, so this only bounds what is kept."""

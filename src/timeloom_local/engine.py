@@ -16,7 +16,7 @@ import msgspec
 
 from timeloom.ports.ids import RandomIds
 from timeloom.ports.model import ModelError
-from timeloom.providers.local.weights import writer_weights
+from timeloom_local.weights import writer_weights
 
 CONTEXT_TOKENS: Final = 2_048
 """Window of the model. Larger takes memory that no prompt of ours uses."""

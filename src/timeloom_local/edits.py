@@ -5,7 +5,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from timeloom.providers.local.text_rules import with_quotations, without_quotations
+from timeloom_local.text_rules import with_quotations, without_quotations
 
 
 class Replace(msgspec.Struct, frozen=True):

@@ -1,11 +1,11 @@
 """What the local model reads in a prompt: rendered by the runtime's own renderer."""
 
 from timeloom.ports.model import ModelRequest, TextSegment
-from timeloom.providers.local.read_catalogue import read_offers
-from timeloom.providers.local.read_prompt import File, Situation, Source, read_situation
 from timeloom.testing.conformance.cases import Case, FailedCall, FileWritten, Noticed, Scene
 from timeloom.testing.conformance.scenes import BEFORE, TURN, request_of, system_text
 from timeloom.tools.react.toolset import react_tools
+from timeloom_local.read_catalogue import read_offers
+from timeloom_local.read_prompt import File, Situation, Source, read_situation
 
 
 def situation(case: Case, scene: Scene | None = None) -> Situation:

@@ -6,9 +6,9 @@ import pytest
 
 from tests.harness.local_model import decided, parts_of, router
 from timeloom.core.stream.decision import CallTool, Complete
-from timeloom.providers.local.read_catalogue import Offer
-from timeloom.providers.local.read_prompt import Call, File, Situation, Source
-from timeloom.providers.local.reply import Slot
+from timeloom_local.read_catalogue import Offer
+from timeloom_local.read_prompt import Call, File, Situation, Source
+from timeloom_local.reply import Slot
 
 TURN = "turn_2"
 NOTES = "fi:turn_1.files/notes.txt"
