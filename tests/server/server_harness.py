@@ -27,7 +27,7 @@ from timeloom.server.observability.metrics import Metrics
 from timeloom.server.rate_limit import Gate, Limits
 from timeloom.server.rerun_jobs import Reruns
 from timeloom.server.serve import Serving, listen
-from timeloom.server.services import Place
+from timeloom.server.services import Services
 from timeloom.stores.in_memory.store import MemoryStore
 from timeloom.testing import ScriptedModel
 from timeloom.tools.define import tool
@@ -233,7 +233,7 @@ class Stage:
         return ToolRegistry((*react_tools(), *own))
 
     @asynccontextmanager
-    async def open_place(self) -> AsyncGenerator[Place]:
+    async def open_place(self) -> AsyncGenerator[Services]:
         clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
         setting = Setting(data_dir=self.folder, budgets=self.budgets)
         opening = ServerOpening(
@@ -252,7 +252,7 @@ class Stage:
         ):
             metrics.watch(hub)
             doorkeeper = Doorkeeper(KEYS, *self.registers)
-            yield Place(
+            yield Services(
                 store=self.store,
                 hub=hub,
                 reruns=reruns,
@@ -293,7 +293,7 @@ class Stage:
 class Served:
     """A server that runs."""
 
-    def __init__(self, place: Place, http: httpx2.AsyncClient, url: str) -> None:
+    def __init__(self, place: Services, http: httpx2.AsyncClient, url: str) -> None:
         self.place = place
         self.http = http
         self.url = url

@@ -37,7 +37,7 @@ from timeloom.server.protocols.openai.routes import refused
 from timeloom.server.protocols.socketio import PATH as SOCKETIO_PATH
 from timeloom.server.protocols.socketio import socketio_app
 from timeloom.server.routes.web_ui import page_routes
-from timeloom.server.services import Call, Place
+from timeloom.server.services import RequestContext, Services
 
 TOKEN: Final = "token"
 
@@ -50,7 +50,7 @@ _logger = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(place: Place) -> ASGIApp:
+def make_app(place: Services) -> ASGIApp:
     """The application over that place."""
     described = document(OPERATIONS)
 
@@ -71,12 +71,12 @@ def make_app(place: Place) -> ASGIApp:
     return guarded(app, place.rules)
 
 
-def _route(place: Place, operation: Operation) -> Route:
+def _route(place: Services, operation: Operation) -> Route:
     # Starlette adds HEAD to GET.
     return Route(operation.path, _endpoint(place, operation), methods=[operation.method])
 
 
-def _endpoint(place: Place, operation: Operation) -> Endpoint:
+def _endpoint(place: Services, operation: Operation) -> Endpoint:
     async def answer(request: Request) -> Response:
         began = time.perf_counter()
         try:
@@ -105,7 +105,7 @@ def _endpoint(place: Place, operation: Operation) -> Endpoint:
             del response.headers["retry-after"]
         if operation.refusal and response.media_type == PROBLEM_TYPE:
             response = operation.refusal(response)
-        await Call(place=place, request=request).record_end(response.status_code)
+        await RequestContext(place=place, request=request).record_end(response.status_code)
         place.metrics.answered(operation.name, response.status_code, time.perf_counter() - began)
         _log(operation, request, response, began)
         return await _without_body(response) if request.method == "HEAD" else response
@@ -113,7 +113,7 @@ def _endpoint(place: Place, operation: Operation) -> Endpoint:
     return answer
 
 
-async def _answer(place: Place, operation: Operation, request: Request) -> Response:
+async def _answer(place: Services, operation: Operation, request: Request) -> Response:
     call = await let_in(place, operation.who, request, request.path_params, operation.name)
     given: dict[str, object] = {}
     if operation.query:
@@ -137,7 +137,7 @@ async def _answer(place: Place, operation: Operation, request: Request) -> Respo
     return Response(msgspec.json.encode(answer), operation.status, media_type="application/json")
 
 
-def _socket_route(place: Place, socket: Socket) -> WebSocketRoute:
+def _socket_route(place: Services, socket: Socket) -> WebSocketRoute:
     async def hold(websocket: WebSocket) -> None:
         request = handshake(websocket.scope)
         try:
@@ -162,7 +162,7 @@ def _wants_stream(operation: Operation, request: Request) -> bool:
 class _Kept(Response):
     """A stream that counts as one of its caller's as long as it is sent, and ends with what their token stands for."""
 
-    def __init__(self, stream: EventStream, call: Call) -> None:
+    def __init__(self, stream: EventStream, call: RequestContext) -> None:
         super().__init__(status_code=stream.status_code)
         self.head: Response = stream
         self._stream, self._call = stream, call
@@ -173,7 +173,7 @@ class _Kept(Response):
             await self._stream(scope, receive, send)
 
 
-async def _body(place: Place, request: Request) -> bytes:
+async def _body(place: Services, request: Request) -> bytes:
     """The body, counted and timed while it comes in."""
     body = bytearray()
     most_bytes, most_s = place.max_body_bytes, place.gate.limits.body_s
@@ -243,7 +243,7 @@ def _is_counted(kind: msgspec.inspect.Type) -> bool:
     return isinstance(kind, msgspec.inspect.IntType)
 
 
-async def _with_cookie(place: Place, request: Request, token: str) -> Response:
+async def _with_cookie(place: Services, request: Request, token: str) -> Response:
     """Takes the token out of the address, where it would be seen and kept, and gives it to the browser."""
     try:
         if request.method != "GET":

@@ -12,7 +12,7 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import IdError, conversation_id
 from timeloom.server.auth.access_policy import SAFE_METHODS
 from timeloom.server.auth.authenticate import EVERY, Act, Caller, address_of
-from timeloom.server.services import Call, Place, unknown
+from timeloom.server.services import RequestContext, Services, unknown
 
 Who = Literal["anybody", "known", "operator", "member", "admin", "owner", "reader", "decider"]
 """Everybody; whoever has a key; whoever looks after the server; whoever belongs to the project; its admins; whose
@@ -26,12 +26,12 @@ PROJECT_HEADER: Final = "x-timeloom-project"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-async def let_in(place: Place, who: Who, request: Request, names: Mapping[str, str], operation: str = "") -> Call:
+async def let_in(place: Services, who: Who, request: Request, names: Mapping[str, str], operation: str = "") -> RequestContext:
     """The call, if whoever sends it may; what is not theirs does not exist."""
     if who == "anybody" or (who == "operator" and place.rules.metrics == "open"):
-        return Call(place=place, request=request, operation=operation)
+        return RequestContext(place=place, request=request, operation=operation)
     caller = await recognised(place, request)
-    call = Call(place=place, request=request, caller=caller, operation=operation, call_id=str(names.get("call_id", "")))
+    call = RequestContext(place=place, request=request, caller=caller, operation=operation, call_id=str(names.get("call_id", "")))
     match who:
         case "known":
             tenant, project = _own_project(place, caller, request)
@@ -56,7 +56,7 @@ async def let_in(place: Place, who: Who, request: Request, names: Mapping[str, s
             assert_never(who)
 
 
-async def recognised(place: Place, request: Request) -> Caller:
+async def recognised(place: Services, request: Request) -> Caller:
     """Who it is; raises where nobody knows, or where they ask too often.
 
     Whoever has a token gets in, whatever else comes from their address: otherwise any page that a person looks at could
@@ -87,7 +87,7 @@ def handshake(scope: Scope, token: str = "") -> Request:
     return Request({**scope, **own})
 
 
-async def let_in_again(call: Call, who: Who = "owner", call_id: str = "") -> Call:
+async def let_in_again(call: RequestContext, who: Who = "owner", call_id: str = "") -> RequestContext:
     """The call of somebody who keeps a connection, as if it were made now: they, or what they may, may have changed."""
     names = {"tenant": call.tenant, "project": call.project, "call_id": call_id}
     request = Request({**call.request.scope, "state": {}})
@@ -96,19 +96,19 @@ async def let_in_again(call: Call, who: Who = "owner", call_id: str = "") -> Cal
     return await let_in(call.place, who, request, {**names, "conversation_id": call.info.id}, call.operation)
 
 
-def _need(call: Call, may: bool, words: str) -> Call:
+def _need(call: RequestContext, may: bool, words: str) -> RequestContext:
     if not may:
         raise CodedError("forbidden", words)
     return call
 
 
-def _member(call: Call, names: Mapping[str, str]) -> Call:
+def _member(call: RequestContext, names: Mapping[str, str]) -> RequestContext:
     tenant, project = names["tenant"], names["project"]
     _need_member(call.caller, tenant, project)
     return replace(call, tenant=tenant, project=project)
 
 
-async def _owner(call: Call, names: Mapping[str, str], act: Act) -> Call:
+async def _owner(call: RequestContext, names: Mapping[str, str], act: Act) -> RequestContext:
     tenant, project, name = names["tenant"], names["project"], names["conversation_id"]
     if not _belongs(call.caller, tenant, project):
         raise unknown(name)
@@ -119,7 +119,7 @@ async def _owner(call: Call, names: Mapping[str, str], act: Act) -> Call:
         raise unknown(name) from None
 
 
-def _own_project(place: Place, caller: Caller, request: Request) -> tuple[str, str]:
+def _own_project(place: Services, caller: Caller, request: Request) -> tuple[str, str]:
     """The project of an address that names none: the key's own, or for a key of several the one in the headers."""
     asked = request.headers.get(TENANT_HEADER, ""), request.headers.get(PROJECT_HEADER, "")
     tenant = asked[0] or (place.tenant if caller.tenant == EVERY else caller.tenant)

@@ -12,7 +12,7 @@ import uvicorn
 from timeloom.server.app import make_app
 from timeloom.server.http.header_limits import bounded_heads
 from timeloom.server.http.websocket_denial import QuietDenials
-from timeloom.server.services import Place
+from timeloom.server.services import Services
 
 SHUTDOWN_S: Final = 5
 """How long requests may take after the server was told to leave; streams end at once."""
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 class Serving:
     """A server over a place, and the way to end it."""
 
-    def __init__(self, place: Place, ping_s: float = PING_S, proxies: Sequence[str] = ()) -> None:
+    def __init__(self, place: Services, ping_s: float = PING_S, proxies: Sequence[str] = ()) -> None:
         self._place = place
         config = uvicorn.Config(
             make_app(place),

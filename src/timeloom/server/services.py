@@ -38,7 +38,7 @@ NOBODY: Final = Caller(tenant="nobody", project="nobody", user="nobody")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Services:
     """All that a server serves with."""
 
     store: Store
@@ -70,10 +70,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RequestContext:
     """One request, as far as it was let in."""
 
-    place: Place
+    place: Services
     request: Request
     caller: Caller = NOBODY
     tenant: str = ""

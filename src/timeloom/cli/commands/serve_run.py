@@ -35,7 +35,7 @@ from timeloom.server.observability.metrics import Metrics
 from timeloom.server.rate_limit import Gate, Limits
 from timeloom.server.rerun_jobs import Reruns
 from timeloom.server.serve import Serving, listen
-from timeloom.server.services import Place
+from timeloom.server.services import Services
 from timeloom.stores.sqlite import SqliteStore
 
 LEAST_TOKEN_CHARS: Final = 16
@@ -139,7 +139,7 @@ async def _issuer(said: OidcSettings) -> AsyncGenerator[Register]:
 
 
 @asynccontextmanager
-async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenerator[Place]:
+async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenerator[Services]:
     server = settings.server
     clock, ids, setting, metrics = SystemClock(), RandomIds(), Setting.of(settings), Metrics()
     hub_settings = HubSettings(
@@ -168,7 +168,7 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
                 Reruns(opening, again, server.grace_s, _limits(server.limits)) as reruns,
             ):
                 metrics.watch(hub)
-                yield Place(
+                yield Services(
                     store=store,
                     hub=hub,
                     reruns=reruns,

@@ -20,7 +20,7 @@ from timeloom.ports.leases import HeldError
 from timeloom.ports.reader import ConversationInfo
 from timeloom.ports.store import Store
 from timeloom.runtime.hub.events import ChatError, ConvStatus, Event, status_of
-from timeloom.runtime.hub.live_conversation import GONE, USER, Accepted, Opening, Seat, Sent, Work
+from timeloom.runtime.hub.live_conversation import GONE, USER, Accepted, Opening, LiveConversation, Sent, Work
 from timeloom.runtime.hub.subscription import Mailbox, Stream
 from timeloom.runtime.session.load_views import load_views
 from timeloom.runtime.turn.attachments import TextFile
@@ -64,7 +64,7 @@ class Hub:
         self._clock = clock
         self._ids = ids
         self._settings = settings or HubSettings()
-        self._seats: dict[ConversationId, Seat] = {}
+        self._seats: dict[ConversationId, LiveConversation] = {}
         self._recovering: asyncio.Task[None] | None = None
         self._closing = False
         self._slow_readers = 0
@@ -233,7 +233,7 @@ class Hub:
             return accepted, _handed_over(stack.pop_all(), stream, self._events(stream, conversation))
 
     @contextmanager
-    def _joined(self, seat: Seat) -> Generator[Mailbox]:
+    def _joined(self, seat: LiveConversation) -> Generator[Mailbox]:
         mailbox = seat.channel.join(self._settings.reader_bytes)
         try:
             yield mailbox
@@ -257,12 +257,12 @@ class Hub:
             return await work(seat)
 
     @asynccontextmanager
-    async def _at(self, conversation: ConversationId) -> AsyncGenerator[Seat]:
+    async def _at(self, conversation: ConversationId) -> AsyncGenerator[LiveConversation]:
         self._need_open()
         seat = self._seats.get(conversation)
         if seat is None:
             rest_s = self._settings.rest_s
-            seat = self._seats[conversation] = Seat(conversation, self._store, self._opening, rest_s, self._forget)
+            seat = self._seats[conversation] = LiveConversation(conversation, self._store, self._opening, rest_s, self._forget)
         seat.visitors += 1
         try:
             yield seat
@@ -270,7 +270,7 @@ class Hub:
             seat.visitors -= 1
             self._forget(seat)
 
-    def _forget(self, seat: Seat) -> None:
+    def _forget(self, seat: LiveConversation) -> None:
         if seat.is_empty and self._seats.get(seat.conversation) is seat:
             del self._seats[seat.conversation]
 

@@ -73,7 +73,7 @@ class Opening(Protocol):
     ) -> Turns: ...
 
 
-class Seat:
+class LiveConversation:
     """One conversation: what is sent to it goes one after the other, and one task at a time runs its turns."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Seat:
         store: Store,
         opening: Opening,
         rest_s: float,
-        on_empty: Callable[["Seat"], None],
+        on_empty: Callable[["LiveConversation"], None],
     ) -> None:
         self.conversation = conversation
         self.channel = Channel()
@@ -269,7 +269,7 @@ class Seat:
         else:
             attached = attach(files, lambda name: AttachmentPath(turn, name), pool)
         async with self._kept():
-            _, said, *_ = await session.note([started, block, *attached], turn)
+            _, said, *_ = await session.append_deferred([started, block, *attached], turn)
             self._run(turns)
             await self._stored(session)
         return self._told(said, "started")
@@ -403,5 +403,5 @@ def _not_running(conversation: ConversationId) -> CodedError:
     return CodedError("turn_not_running", f"no turn of {conversation} is running")
 
 
-Work = Callable[[Seat], Awaitable[Accepted]]
+Work = Callable[[LiveConversation], Awaitable[Accepted]]
 """What is done at a seat."""

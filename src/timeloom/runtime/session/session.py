@@ -107,7 +107,7 @@ class Session:
         session = cls(store, conversation, Views(), clock, ids)
         session.root = await root_of(store, conversation, header.parent)
         session._begins_as = holder
-        await session.note([header], NO_TURN)
+        await session.append_deferred([header], NO_TURN)
         return session
 
     @classmethod
@@ -179,7 +179,7 @@ class Session:
         """Calls the watcher with each entry as soon as the views have it, be it durable or not."""
         self._watchers.append(watcher)
 
-    async def note(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
+    async def append_deferred(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
         """The blocks as entries that become durable with the next append: with it, or not at all.
 
         For what nothing outside hangs on before that, and which can be made again if a crash takes it. The views have

@@ -132,7 +132,7 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
         asking.retry_after_s = ending.retry_after_s if isinstance(ending, ModelError) else None
         if isinstance(ending, Finished):
             reply = read_reply(heard.text)
-            for entry in await session.note(_answer(outcome, reply, "".join(heard.thinking)), turn):
+            for entry in await session.append_deferred(_answer(outcome, reply, "".join(heard.thinking)), turn):
                 if isinstance(entry.block, ModelAnswered):
                     asking.remember(entry.seq, reply)
         else:

@@ -230,7 +230,7 @@ async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admi
         bill.cost = Amounts(tool_calls=1)
         receipt = await run_call(tool, meant, _with_nested(workshop, _context(workshop, call, turn)), settings)
         # A receipt that a crash takes costs another run, and that is allowed only where it does no harm.
-        keep = session.append if tool.spec.effect == "irreversible" else session.note
+        keep = session.append if tool.spec.effect == "irreversible" else session.append_deferred
         await keep(receipt, turn)
 
 
@@ -324,7 +324,7 @@ async def _answer(workshop: Workshop, decision: Complete | Exit, reply: Reply) -
     )
     if reply.summary:
         blocks.append(WorkingSummary(text=reply.summary, n=turn.working_summaries + 1))
-    await session.note(blocks, progress.turn_id)
+    await session.append_deferred(blocks, progress.turn_id)
 
 
 def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | None = None) -> list[AnyBlock]:

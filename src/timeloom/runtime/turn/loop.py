@@ -87,7 +87,7 @@ class Turns:
     async def _take(self, step: Deed, turn: TurnId) -> None:
         match step:
             case StartRound(round=number):
-                await self.session.note([RoundStarted(round=number)], turn)
+                await self.session.append_deferred([RoundStarted(round=number)], turn)
             case AskModel():
                 # The step was chosen with all that was said until now; what interrupts it comes after.
                 self.inbox.interrupt.clear()
@@ -96,7 +96,7 @@ class Turns:
                 else:
                     await ask_model(self.asking, step, self.inbox.interrupt)
             case Tell(remarks=remarks):
-                await self.session.note([Notice(code=one.code, text=one.text) for one in remarks], turn)
+                await self.session.append_deferred([Notice(code=one.code, text=one.text) for one in remarks], turn)
             case Act(decision=decision):
                 await carry_out(self.workshop, decision, await self.asking.reply())
             case FinishCall() | RunCall() | DropCall():

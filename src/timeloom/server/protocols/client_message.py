@@ -11,7 +11,7 @@ from timeloom.server.authorize import let_in_again
 from timeloom.server.http.problem_json import STATUSES
 from timeloom.server.http.validation_error import what_is_wrong
 from timeloom.server.routes.chat import DecisionBody, EventBody, SaidBody, decide, post_event
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -29,7 +29,7 @@ class CallDecision(DecisionBody, frozen=True, kw_only=True, forbid_unknown_field
     call_id: str
 
 
-async def take(call: Call, event: str, data: object) -> Accepted:
+async def take(call: RequestContext, event: str, data: object) -> Accepted:
     """What was sent is on the timeline of the call's conversation; raises where it cannot be taken, or not any more."""
     match event:
         case "chat.message":
@@ -45,7 +45,7 @@ async def take(call: Call, event: str, data: object) -> Accepted:
             raise CodedError("request_malformed", f"what is sent is {every}, got {event[:60]!r}")
 
 
-async def _decided(call: Call, body: CallDecision) -> Accepted:
+async def _decided(call: RequestContext, body: CallDecision) -> Accepted:
     call = await let_in_again(call, "decider", body.call_id)
     try:
         accepted = await decide(call, body.call_id, body)

@@ -12,7 +12,7 @@ from timeloom.runtime.hub.hub import Streaming
 from timeloom.runtime.hub.live_conversation import Accepted
 from timeloom.runtime.hub.subscription import Stream
 from timeloom.server.http.sse import is_last
-from timeloom.server.services import Place
+from timeloom.server.services import Services
 
 PAGE: Final = 200
 """How many blocks are read at once to find a question, which is nearly always one of the last."""
@@ -26,7 +26,7 @@ class Asked:
     opened: Streaming
 
 
-async def ask(place: Place, conversation: ConversationId, send: Callable[[], Awaitable[Accepted]]) -> Asked:
+async def ask(place: Services, conversation: ConversationId, send: Callable[[], Awaitable[Accepted]]) -> Asked:
     """Sends it; whoever gets the stream has to enter it, or the conversation stays open for it."""
     info = await place.store.info(conversation)
     async with AsyncExitStack() as stack:

@@ -29,7 +29,7 @@ from timeloom.server.http.problem_json import problem_of
 from timeloom.server.protocols.client_message import DECISION, EVENT, MESSAGE, converted, refusal, take
 from timeloom.server.rate_limit import LimitedError
 from timeloom.server.routes.chat import MAX_SEQ, SaidBody
-from timeloom.server.services import Call, Place
+from timeloom.server.services import RequestContext, Services
 
 PATH: Final = "/socket.io"
 OPERATION: Final = "socketio"
@@ -95,13 +95,13 @@ class _Guest:
     scope: Scope
     token: str
     engine_sid: str
-    call: Call | None = None
+    call: RequestContext | None = None
     reading: asyncio.Task[None] | None = None
     leaving: asyncio.Task[None] | None = None
     watched: ExitStack = field(default_factory=ExitStack)
 
 
-def socketio_app(place: Place) -> ASGIApp | None:
+def socketio_app(place: Services) -> ASGIApp | None:
     """The application at `/socket.io`; None where the library is not installed."""
     if not find_spec(LIBRARY):
         return None
@@ -117,7 +117,7 @@ def socketio_app(place: Place) -> ASGIApp | None:
 class _Concierge:
     """Takes connections, and lets each into one conversation at a time."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Services) -> None:
         library: Any = import_module(LIBRARY)
         self._place = place
         self._guests: dict[str, _Guest] = {}
@@ -296,16 +296,16 @@ class _Concierge:
 
         return taken
 
-    def _here(self, guest: _Guest) -> Call:
+    def _here(self, guest: _Guest) -> RequestContext:
         if guest.call is None:
             raise CodedError("request_malformed", "join a conversation first")
         return guest.call
 
-    async def _enter_new(self, sid: str, guest: _Guest, call: Call, conversation: ConversationId) -> None:
+    async def _enter_new(self, sid: str, guest: _Guest, call: RequestContext, conversation: ConversationId) -> None:
         info = await self._place.store.info(conversation)
         await self._enter(sid, guest, replace(call, info=info), self._place.hub.stream(info, 0))
 
-    async def _enter(self, sid: str, guest: _Guest, call: Call, opened: Streaming | None) -> None:
+    async def _enter(self, sid: str, guest: _Guest, call: RequestContext, opened: Streaming | None) -> None:
         await self._stop(guest)
         guest.call = call
         if opened:
@@ -318,7 +318,7 @@ class _Concierge:
             reading.cancel()
             await asyncio.wait({reading})
 
-    async def _read(self, sid: str, guest: _Guest, call: Call, opened: Streaming) -> None:
+    async def _read(self, sid: str, guest: _Guest, call: RequestContext, opened: Streaming) -> None:
         try:
             with self._place.gate.streaming(call.caller.id):
                 async with opened as (stream, events), aclosing(events):

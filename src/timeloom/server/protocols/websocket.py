@@ -14,7 +14,7 @@ from timeloom.runtime.hub.events import ChatBlock, ChatError, Event, Heartbeat
 from timeloom.server.http.deliver import serve_reader
 from timeloom.server.protocols.client_message import refusal, take
 from timeloom.server.routes.chat import StreamQuery
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 ACCEPTED: Final = "accepted"
 REFUSED: Final = "refused"
@@ -46,7 +46,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ref: str = ""
 
 
-async def hold_socket(call: Call, websocket: WebSocket, query: StreamQuery) -> None:
+async def hold_socket(call: RequestContext, websocket: WebSocket, query: StreamQuery) -> None:
     """Hear what happens from the block after `after` on, and say something; raises only before it is accepted."""
     opened = call.place.hub.stream(call.conversation, query.after)
     await websocket.accept()
@@ -75,7 +75,7 @@ async def _tell(websocket: WebSocket, events: AsyncGenerator[Event]) -> None:
     await _close(websocket, code)
 
 
-async def _hear(websocket: WebSocket, call: Call) -> None:
+async def _hear(websocket: WebSocket, call: RequestContext) -> None:
     while True:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
@@ -84,7 +84,7 @@ async def _hear(websocket: WebSocket, call: Call) -> None:
             return
 
 
-async def _answer(call: Call, said: str | bytes) -> Frame:
+async def _answer(call: RequestContext, said: str | bytes) -> Frame:
     """What became of it; one thing at a time, so what is sent in order is taken in order."""
     ref = ""
     try:

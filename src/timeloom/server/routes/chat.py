@@ -14,7 +14,7 @@ from timeloom.runtime.hub.live_conversation import Accepted, Sent
 from timeloom.runtime.turn.attachments import TextFile
 from timeloom.server.http.sse import MEDIA_TYPE, EventStream
 from timeloom.server.http.timestamps import need_past
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 MAX_SEQ: Final = 2**53
 
@@ -58,7 +58,7 @@ class StreamQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     after: Annotated[int, Meta(ge=0, le=MAX_SEQ)] = 0
 
 
-async def post_message(call: Call, body: MessageBody, files: tuple[TextFile, ...] = ()) -> Accepted | EventStream:
+async def post_message(call: RequestContext, body: MessageBody, files: tuple[TextFile, ...] = ()) -> Accepted | EventStream:
     """Say something: it opens a turn, or is a follow-up of the one that runs."""
     hub = call.place.hub
     listens = MEDIA_TYPE in call.request.headers.get("accept", "")
@@ -77,13 +77,13 @@ async def post_message(call: Call, body: MessageBody, files: tuple[TextFile, ...
     return EventStream(opened, call.place.leave_s, accepted.turn_id)
 
 
-async def get_stream(call: Call, query: StreamQuery) -> EventStream:
+async def get_stream(call: RequestContext, query: StreamQuery) -> EventStream:
     """Hear what happens, from the block after `Last-Event-ID` on."""
     after = _last_event_id(call.request) or query.after
     return EventStream(call.place.hub.stream(call.conversation, after), call.place.leave_s)
 
 
-async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
+async def post_event(call: RequestContext, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
     """Send an event to the turn that runs; what it does not take any more opens the next."""
     if body.kind == "followup" and not body.text.strip():
         raise CodedError("request_malformed", "a follow-up has a text")
@@ -105,12 +105,12 @@ async def post_event(call: Call, body: EventBody, files: tuple[TextFile, ...] = 
     return await call.place.hub.send(call.conversation.id, sent)
 
 
-async def post_approval(call: Call, body: DecisionBody) -> Accepted:
+async def post_approval(call: RequestContext, body: DecisionBody) -> Accepted:
     """Decide on a call that waits for a person; the turn goes on."""
     return await decide(call, call.call_id, body)
 
 
-async def decide(call: Call, named: str, body: DecisionBody) -> Accepted:
+async def decide(call: RequestContext, named: str, body: DecisionBody) -> Accepted:
     """The decision of a caller who may decide, on a call of the call's conversation."""
     try:
         name = call_id(named)

@@ -20,7 +20,7 @@ from timeloom.runtime.read.export import export_timeline, sources_page
 from timeloom.runtime.read.export_chronological import export_restored
 from timeloom.server.auth.authenticate import EVERY
 from timeloom.server.http.pagination import page_after, page_cursor
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 from timeloom.wire.timeline_json import SOURCES_TYPE
 
 MAX_PAGE: Final = 1000
@@ -104,7 +104,7 @@ class EraseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quotes: bool = False
 
 
-async def list_conversations(call: Call, query: ListQuery) -> ConversationPage:
+async def list_conversations(call: RequestContext, query: ListQuery) -> ConversationPage:
     """The caller's conversations, newest first."""
     return await call.place.store.conversations(
         ConversationQuery(
@@ -118,12 +118,12 @@ async def list_conversations(call: Call, query: ListQuery) -> ConversationPage:
     )
 
 
-async def get_conversation(call: Call) -> ConversationInfo:
+async def get_conversation(call: RequestContext) -> ConversationInfo:
     """Whose it is, its title, and where it ends."""
     return call.conversation
 
 
-async def get_timeline(call: Call, query: TimelineQuery) -> TimelinePage | StreamingResponse:
+async def get_timeline(call: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:
     """The stored blocks, page by page, as a stream tells them."""
     store, info = call.place.store, call.conversation
     if query.form == "export":
@@ -142,19 +142,19 @@ async def get_timeline(call: Call, query: TimelineQuery) -> TimelinePage | Strea
     )
 
 
-async def get_sources(call: Call, query: SourcesQuery) -> SourcesPage:
+async def get_sources(call: RequestContext, query: SourcesQuery) -> SourcesPage:
     """The sources of the conversation in full, as `conv:sources_pool`, page by page."""
     name = call.conversation.id
     rows, after = await sources_page(call.place.store, name, page_after(query.cursor), query.limit)
     return SourcesPage(conversation_id=name, rows=tuple(map(msgspec.Raw, rows)), cursor=page_cursor(after))
 
 
-async def get_status(call: Call) -> ConvStatus:
+async def get_status(call: RequestContext) -> ConvStatus:
     """What the conversation does now: nothing, a turn, or a turn that waits for a person."""
     return await call.place.hub.status(call.conversation.id)
 
 
-async def post_title(call: Call, body: TitleBody) -> Named:
+async def post_title(call: RequestContext, body: TitleBody) -> Named:
     """Give the conversation a title of your own."""
     title = " ".join(body.title.split())
     if not title:
@@ -166,7 +166,7 @@ async def post_title(call: Call, body: TitleBody) -> Named:
     return Named(conversation_id=name, title=title, seq=entry.seq)
 
 
-async def post_fork(call: Call, body: ForkBody) -> Forked:
+async def post_fork(call: RequestContext, body: ForkBody) -> Forked:
     """A copy that goes on by itself."""
     place, source = call.place, call.conversation.id
     if body.turn is not None and body.seq is not None:
@@ -176,7 +176,7 @@ async def post_fork(call: Call, body: ForkBody) -> Forked:
     return await fork(place.store, source, place.workspaces, place.clock, place.ids, turn=body.turn)
 
 
-async def post_erase(call: Call, body: EraseBody) -> ErasureReport:
+async def post_erase(call: RequestContext, body: EraseBody) -> ErasureReport:
     """Remove for good what stands at some paths, or all of it, with all that was made from it."""
     if body.all == bool(body.paths):
         raise CodedError("request_malformed", "name the paths to erase, or say that it is all")
@@ -190,7 +190,7 @@ async def post_erase(call: Call, body: EraseBody) -> ErasureReport:
         return await erase(place.store, asked, place.workspaces, call.caller.user, place.clock, elsewhere)
 
 
-async def delete_conversation(call: Call) -> Response:
+async def delete_conversation(call: RequestContext) -> Response:
     """Remove the conversation with its files and without a trace."""
     place, name = call.place, call.conversation.id
     await place.reruns.stop(name)
@@ -202,7 +202,7 @@ async def delete_conversation(call: Call) -> Response:
     return Response(status_code=204)
 
 
-async def whose(call: Call, user: str) -> str:
+async def whose(call: RequestContext, user: str) -> str:
     """Whose conversations are meant, empty for those of all; raises where they are not for the caller."""
     caller = call.caller
     if user in ("", caller.user):

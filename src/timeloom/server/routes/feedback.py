@@ -18,7 +18,7 @@ from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.pagination import page_after, page_cursor
 from timeloom.server.http.timestamps import need_past, need_period
 from timeloom.server.routes.conversations import whose
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 MAX_TEXT_CHARS: Final = 4_000
 """Longest word on a turn; it stands in the entry itself."""
@@ -106,7 +106,7 @@ class ConversationsInPeriod(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
-async def post_feedback(call: Call, body: FeedbackBody) -> FeedbackTaken:
+async def post_feedback(call: RequestContext, body: FeedbackBody) -> FeedbackTaken:
     """Say what you think of a turn; what a person said before is replaced."""
     if body.ts:
         need_past("ts", body.ts, call.place.clock)
@@ -133,7 +133,7 @@ async def post_feedback(call: Call, body: FeedbackBody) -> FeedbackTaken:
     return FeedbackTaken(conversation_id=name, turn_id=turn, seq=entry.seq, reaction=body.reaction)
 
 
-async def post_turns_with_feedbacks(call: Call, body: TurnsBody) -> TurnsWithFeedbacks:
+async def post_turns_with_feedbacks(call: RequestContext, body: TurnsBody) -> TurnsWithFeedbacks:
     """The turns of a conversation that have feedback, with what was said in them."""
     store, info = call.place.store, call.conversation
     views = await load_views(store, info.id)
@@ -152,7 +152,7 @@ async def post_turns_with_feedbacks(call: Call, body: TurnsBody) -> TurnsWithFee
     )
 
 
-async def post_conversations_in_period(call: Call, body: PeriodBody) -> ConversationsInPeriod:
+async def post_conversations_in_period(call: RequestContext, body: PeriodBody) -> ConversationsInPeriod:
     """The conversations that got feedback in some time, and how satisfied people were."""
     need_period(body.start, body.end)
     page = await call.place.store.judged(
@@ -177,7 +177,7 @@ async def post_conversations_in_period(call: Call, body: PeriodBody) -> Conversa
     )
 
 
-def _check_standing(call: Call, given: Iterable[Given]) -> None:
+def _check_standing(call: RequestContext, given: Iterable[Given]) -> None:
     """Refuses to let an admin replace or take back what somebody else thinks."""
     caller = call.caller.user
     others = (one for one in given if one.origin == "user" and one.author != caller)

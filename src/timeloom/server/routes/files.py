@@ -14,7 +14,7 @@ from timeloom.runtime.read.files import FileCard, file_path, listed_files, open_
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.downloads import Disposition, Download, download
 from timeloom.server.http.pagination import page_after, page_cursor
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 PathText = Annotated[str, Meta(min_length=1, max_length=4096)]
 
@@ -52,7 +52,7 @@ class ResourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rn: Annotated[str, Meta(min_length=1, max_length=MAX_RESOURCE_CHARS)]
 
 
-async def list_files(call: Call, query: FilesQuery) -> FilesPage:
+async def list_files(call: RequestContext, query: FilesQuery) -> FilesPage:
     """The files of the conversation that can be had, page by page."""
     info = call.conversation
     views = await load_views(call.place.store, info.id)
@@ -60,14 +60,14 @@ async def list_files(call: Call, query: FilesQuery) -> FilesPage:
     return FilesPage(files=tuple(found), cursor=page_cursor(after))
 
 
-async def get_file(call: Call, query: FileQuery) -> Download | Response:
+async def get_file(call: RequestContext, query: FileQuery) -> Download | Response:
     """The newest version of a file, or the range of it that is asked for."""
     place = call.place
     file = await open_file(place.store, call.conversation, file_path(query.path), place.workspaces)
     return await download(call.request, file, query.disposition)
 
 
-async def get_artifact_url(call: Call, query: FileUrlQuery) -> FileCard:
+async def get_artifact_url(call: RequestContext, query: FileUrlQuery) -> FileCard:
     """Where a file is served, under which resource name, and what it is."""
     place = call.place
     file = await open_file(place.store, call.conversation, file_path(query.path), place.workspaces)
@@ -75,7 +75,7 @@ async def get_artifact_url(call: Call, query: FileUrlQuery) -> FileCard:
     return file.card
 
 
-async def post_by_rn(call: Call, body: ResourceBody) -> FileCard:
+async def post_by_rn(call: RequestContext, body: ResourceBody) -> FileCard:
     """What a resource name stands for, and where it is served."""
     name, place = parse_resource(body.rn), call.place
     missing = CodedError("path_not_found", "there is no file of that resource name here")

@@ -18,7 +18,7 @@ from timeloom.runtime.replay.replay import ReplayedCall, calls_at, explain
 from timeloom.runtime.session.load_views import load_views
 from timeloom.server.http.pagination import page_after, page_cursor
 from timeloom.server.routes.conversations import ListQuery, list_conversations
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     tail: str
 
 
-async def search_conversations(call: Call, query: SearchQuery) -> SearchPage:
+async def search_conversations(call: RequestContext, query: SearchQuery) -> SearchPage:
     """The caller's conversations with all of the words, and where in them some of the words were said."""
     store = call.place.store
     asked = ListQuery(words=query.words, cursor=query.cursor, limit=query.limit, user=query.user)
@@ -101,7 +101,7 @@ async def search_conversations(call: Call, query: SearchQuery) -> SearchPage:
     return SearchPage(found=tuple(found), cursor=page.cursor)
 
 
-async def post_fetch(call: Call, body: FetchBody) -> FetchedTurns:
+async def post_fetch(call: RequestContext, body: FetchBody) -> FetchedTurns:
     """A conversation as its turns: what was said, the files that came of it, and what was thought of it."""
     store, info = call.place.store, await call.visible(body.conversation_id, "read")
     views = await load_views(store, info.id)
@@ -111,7 +111,7 @@ async def post_fetch(call: Call, body: FetchBody) -> FetchedTurns:
     return FetchedTurns(conversation=info, turns=turns, cursor=page_cursor(after))
 
 
-async def get_prompt(call: Call, query: PromptQuery) -> Prompt:
+async def get_prompt(call: RequestContext, query: PromptQuery) -> Prompt:
     """What the model was sent in some round, made again from the log; without a round, in the newest."""
     store, name = call.place.store, call.conversation.id
     views = await load_views(store, name)

@@ -12,7 +12,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.runtime.hub.events import ConvStatus
 from timeloom.runtime.rerun.compare import Comparison, compare, fork_point
 from timeloom.server.http.pagination import page_after, page_cursor
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 Turns = Annotated[int, Meta(ge=1, le=1000)]
 PageTurns = Annotated[int, Meta(ge=1, le=100)]
@@ -50,7 +50,7 @@ class ComparedFork(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
-async def post_rerun(call: Call, body: RerunBody) -> RerunStarted:
+async def post_rerun(call: RequestContext, body: RerunBody) -> RerunStarted:
     """Run what follows an entry again, on a fork, with the server's model or another that it lets people choose."""
     reruns = call.place.reruns
     if call.place.hub.is_closing:
@@ -60,7 +60,7 @@ async def post_rerun(call: Call, body: RerunBody) -> RerunStarted:
     return RerunStarted(conversation_id=fork, model=model)
 
 
-async def delete_rerun(call: Call) -> Response:
+async def delete_rerun(call: RequestContext) -> Response:
     """Break off the run of a fork, which ends its turn."""
     fork = call.conversation.id
     if not await call.place.reruns.stop(fork):
@@ -68,7 +68,7 @@ async def delete_rerun(call: Call) -> Response:
     return Response(status_code=204)
 
 
-async def get_comparison(call: Call, query: ComparisonQuery) -> ComparedFork:
+async def get_comparison(call: RequestContext, query: ComparisonQuery) -> ComparedFork:
     """What a fork made of its conversation, beside what the conversation has after that place."""
     place, fork = call.place, call.conversation.id
     point = await fork_point(place.store, fork)

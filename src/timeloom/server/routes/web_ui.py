@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from timeloom.core.codes import CodedError
 from timeloom.server.auth.authenticate import Role
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 from timeloom.tools.mime import mime_of
 
 FOLDER: Final = Path(__file__).parents[1] / "web"
@@ -84,7 +84,7 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     """Of all its files together."""
 
 
-async def get_me(call: Call) -> Me:
+async def get_me(call: RequestContext) -> Me:
     """Who you are, which project is yours, which models there are, and how much can be attached."""
     return Me(
         tenant=call.tenant,

@@ -241,7 +241,7 @@ def test_what_is_noted_is_durable_and_published_with_the_next_append() -> None:
         session.listen(lambda entry: heard.append(entry.seq))
         session.watch(lambda entry: watched.append(entry.seq))
         await session.append([TurnStarted(n=1)], TURN)
-        (noted,) = await session.note([RoundStarted(round=1)], TURN)
+        (noted,) = await session.append_deferred([RoundStarted(round=1)], TURN)
         assert (noted.seq, session.views.tail, session.views.progress.round) == (3, 3, 1)
         assert (heard, watched, len(await store.load(CONVERSATION))) == ([2], [2, 3], 2)
         assert await session.entries([2, 3]) == [*await store.load(CONVERSATION, after=1), noted]
@@ -256,8 +256,8 @@ def test_what_is_large_is_not_only_noted() -> None:
     async def check() -> None:
         store = MemoryStore()
         session = await started(store)
-        await session.note([RoundStarted(round=1)], TURN)
-        await session.note([UserPrompt(text="x" * 100_000)], TURN)
+        await session.append_deferred([RoundStarted(round=1)], TURN)
+        await session.append_deferred([UserPrompt(text="x" * 100_000)], TURN)
         assert len(await store.load(CONVERSATION)) == session.views.tail == 3
 
     run(check())
@@ -268,7 +268,7 @@ def test_what_was_noted_is_kept_by_a_close_and_survives_a_failed_append() -> Non
         store = FullStore()
         session = await started(store)
         await session.append([TurnStarted(n=1)], TURN)
-        await session.note([RoundStarted(round=1)], TURN)
+        await session.append_deferred([RoundStarted(round=1)], TURN)
         store.is_full = True
         with pytest.raises(StoreError, match="full"):
             await session.append([UserPrompt(text="hello")], TURN)
@@ -285,12 +285,12 @@ def test_nothing_is_noted_in_a_session_that_is_over() -> None:
     async def check() -> None:
         store = MemoryStore()
         session = await started(store)
-        await session.note([TurnStarted(n=1)], TURN)
+        await session.append_deferred([TurnStarted(n=1)], TURN)
         await store.delete(CONVERSATION)
         with pytest.raises(LeaseLostError):
             await session.flush()
         with pytest.raises(LeaseLostError):
-            await session.note([RoundStarted(round=1)], TURN)
+            await session.append_deferred([RoundStarted(round=1)], TURN)
         await session.close()
 
     run(check())
@@ -300,7 +300,7 @@ def test_a_session_that_cannot_keep_what_was_noted_lets_go_all_the_same() -> Non
     async def check() -> None:
         store = FullStore()
         session = await started(store)
-        await session.note([TurnStarted(n=1)], TURN)
+        await session.append_deferred([TurnStarted(n=1)], TURN)
         store.is_full = True
         with pytest.raises(StoreError, match="full"):
             await session.close()
@@ -351,7 +351,7 @@ def test_who_waits_for_what_was_noted_hears_that_it_is_durable() -> None:
         store = MemoryStore()
         session = await started(store)
         assert session.settled().done()
-        await session.note([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+        await session.append_deferred([TurnStarted(n=1), UserPrompt(text="go")], TURN)
         settled, left = session.settled(), session.settled()
         left.cancel()
         assert not settled.done()
@@ -366,7 +366,7 @@ def test_what_was_refused_to_who_waited_for_it_is_not_stored_later() -> None:
     async def check() -> None:
         store = FullStore()
         session = await started(store)
-        await session.note([TurnStarted(n=1), UserPrompt(text="go")], TURN)
+        await session.append_deferred([TurnStarted(n=1), UserPrompt(text="go")], TURN)
         settled = session.settled()
         store.is_full = True
         with pytest.raises(StoreError, match="full"):
@@ -386,7 +386,7 @@ def test_what_refers_to_a_payload_that_is_gone_can_be_appended_again_with_it() -
     async def check() -> None:
         store = MemoryStore()
         session = await started(store)
-        await session.note([TurnStarted(n=1)], TURN)
+        await session.append_deferred([TurnStarted(n=1)], TURN)
         settled = session.settled()
         lost = ModelCalled(round=1, model="m", request_sha256="0", system=BlobRef("0" * 64, 9000))
         with pytest.raises(BlobError):

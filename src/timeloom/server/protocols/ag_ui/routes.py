@@ -17,12 +17,12 @@ from timeloom.server.protocols.ag_ui.events import Decision, Message, Part, Resu
 from timeloom.server.protocols.ag_ui.run import Run
 from timeloom.server.protocols.send_and_stream import ask
 from timeloom.server.routes.chat import DecisionBody, decide
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 Sending = Callable[[], Awaitable[Accepted]]
 
 
-async def post_run(call: Call, body: RunBody) -> EventStream:
+async def post_run(call: RequestContext, body: RunBody) -> EventStream:
     """Say the last message to the thread's conversation, or decide what it waits for, and hear the turn."""
     if body.tools:
         raise CodedError("request_malformed", "the agent has tools of its own and takes none from clients")
@@ -35,7 +35,7 @@ async def post_run(call: Call, body: RunBody) -> EventStream:
     return EventStream(asked.opened, call.place.leave_s, frames=Run(body, asked.accepted))
 
 
-async def _saying(call: Call, body: RunBody) -> tuple[ConversationId, Sending]:
+async def _saying(call: RequestContext, body: RunBody) -> tuple[ConversationId, Sending]:
     hub = call.place.hub
     lines, message = _divided(body.messages)
     info = await _known(call, body.thread_id)
@@ -46,7 +46,7 @@ async def _saying(call: Call, body: RunBody) -> tuple[ConversationId, Sending]:
     return conversation, lambda: hub.say(conversation, message, author=author)
 
 
-async def _deciding(call: Call, thread: str, resume: tuple[Resume, ...]) -> tuple[ConversationId, Sending]:
+async def _deciding(call: RequestContext, thread: str, resume: tuple[Resume, ...]) -> tuple[ConversationId, Sending]:
     """The decisions, by somebody who may decide."""
     decider = await _decider(call, thread, ",".join(one.interrupt_id for one in resume))
 
@@ -63,7 +63,7 @@ async def _deciding(call: Call, thread: str, resume: tuple[Resume, ...]) -> tupl
     return decider.conversation.id, send
 
 
-async def _decider(call: Call, thread: str, called: str) -> Call:
+async def _decider(call: RequestContext, thread: str, called: str) -> RequestContext:
     """Who decides, in the conversation that the thread names by its own id, or that began with it."""
     for name in (thread, _own_id(call, thread)):
         names = {"tenant": call.tenant, "project": call.project, "conversation_id": name, "call_id": called}
@@ -75,7 +75,7 @@ async def _decider(call: Call, thread: str, called: str) -> Call:
     raise CodedError("approval_unknown", "nothing waits for a decision in this thread")
 
 
-async def _known(call: Call, thread: str) -> ConversationInfo | None:
+async def _known(call: RequestContext, thread: str) -> ConversationInfo | None:
     """The conversation that the thread names by its own id, or that began with this thread."""
     for name in (thread, _own_id(call, thread)):
         try:
@@ -88,7 +88,7 @@ async def _known(call: Call, thread: str) -> ConversationInfo | None:
     return None
 
 
-def _own_id(call: Call, thread: str) -> ConversationId:
+def _own_id(call: RequestContext, thread: str) -> ConversationId:
     """The id of the conversation of that thread: always the same, and another one for everybody else."""
     said = msgspec.json.encode((call.tenant, call.project, call.caller.user, thread))
     return ConversationId(f"conv_agui_{hashlib.sha256(said).hexdigest()[:32]}")

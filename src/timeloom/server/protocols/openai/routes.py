@@ -19,7 +19,7 @@ from timeloom.server.http.problem_json import Problem
 from timeloom.server.http.sse import EventStream, is_last
 from timeloom.server.protocols.send_and_stream import Asked, ask
 from timeloom.server.protocols.turn_answer import Answer
-from timeloom.server.services import Call
+from timeloom.server.services import RequestContext
 
 ADDRESS: Final = "/v1/"
 """Below it everything is said as clients of this interface expect it, also that nothing is there."""
@@ -134,18 +134,18 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
     object: Literal["list"] = "list"
 
 
-async def list_models(_call: Call) -> ModelList:
+async def list_models(_call: RequestContext) -> ModelList:
     """The names that a completion can be asked of."""
     return ModelList()
 
 
-async def get_model(call: Call) -> ModelCard:
+async def get_model(call: RequestContext) -> ModelCard:
     """The model of that name."""
     _need_model(call.request.path_params["model"])
     return ModelCard()
 
 
-async def post_completion(call: Call, body: ChatBody) -> ChatCompletion | EventStream:
+async def post_completion(call: RequestContext, body: ChatBody) -> ChatCompletion | EventStream:
     """Say the last message to the conversation that the earlier ones are of, and answer with its turn's answer."""
     _need_plain(body)
     lines, message = _divided(body.messages)
@@ -210,7 +210,7 @@ def _text(message: ChatMessage) -> str:
     return "".join(part.text for part in message.content)
 
 
-async def _asked(call: Call, body: ChatBody, lines: tuple[Line, ...], message: str) -> Asked:
+async def _asked(call: RequestContext, body: ChatBody, lines: tuple[Line, ...], message: str) -> Asked:
     hub = call.place.hub
     named = call.request.headers.get(CONVERSATION_HEADER) or (body.metadata or {}).get(METADATA_KEY, "")
     if named:
@@ -228,11 +228,11 @@ async def _asked(call: Call, body: ChatBody, lines: tuple[Line, ...], message: s
     return await _said(call, (await hub.found(header)).id, with_history(lines, message))
 
 
-async def _said(call: Call, conversation: ConversationId, message: str, author: str = USER) -> Asked:
+async def _said(call: RequestContext, conversation: ConversationId, message: str, author: str = USER) -> Asked:
     return await ask(call.place, conversation, lambda: call.place.hub.say(conversation, message, author=author))
 
 
-async def _is_there(call: Call, spot: Spot) -> bool:
+async def _is_there(call: RequestContext, spot: Spot) -> bool:
     """Whether the conversation is still the caller's, and has not gone on since."""
     try:
         info = await call.visible(spot.conversation)
@@ -241,14 +241,14 @@ async def _is_there(call: Call, spot: Spot) -> bool:
         return False
 
 
-def _owner(call: Call) -> tuple[str, ...]:
+def _owner(call: RequestContext) -> tuple[str, ...]:
     return call.tenant, call.project, call.caller.user
 
 
 class _Telling:
     """One answer on its way, and what it comes to."""
 
-    def __init__(self, call: Call, accepted: Accepted, lines: Sequence[Line]) -> None:
+    def __init__(self, call: RequestContext, accepted: Accepted, lines: Sequence[Line]) -> None:
         self.answer = Answer()
         self.conversation = accepted.conversation_id
         self.id = f"chatcmpl-{accepted.turn_id}-{accepted.seq}"
