@@ -5,22 +5,32 @@ WORKERS ?= auto
 PYTHON ?=
 
 BIN := .venv/bin
+PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist worksteal
 # Without it pyright asks the network whether there is a newer pyright.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help page test coverage test-docker run chat demo crash fuzz check bench lock format docs clean setup
+.PHONY: help page test test-fast test-pythons bench-smoke coverage test-docker run chat demo crash fuzz check bench lock format docs clean setup
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 test: setup ## Run all tests; core/ and wire/ must be covered to the last branch
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --cov --cov-report= $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not bench" --cov --cov-report= $(ARGS)
 	$(BIN)/python scripts/covered.py
 
+test-fast: setup ## Run the tests that a change is most likely to break, in about 90 seconds on 2 cores
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not bench" $(ARGS)
+
+test-pythons: setup ## Run the contract, golden and import tests on every Python of 3.11 to 3.14 that is installed
+	scripts/test-pythons $(ARGS)
+
+bench-smoke: setup ## Run every benchmark once on small data, to see that it works
+	$(BIN)/python -m pytest $(PARALLEL) -m bench $(ARGS)
+
 coverage: setup ## Run all tests and print which lines of the whole package they did not run
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --cov --cov-config=scripts/coverage.toml --cov-report= $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-config=scripts/coverage.toml --cov-report= $(ARGS)
 	$(BIN)/python -m coverage report --rcfile=scripts/coverage.toml --show-missing --skip-covered
 
 test-docker: setup ## Run the sandbox tests in containers, with an engine of its own (installed where none is; needs root)
@@ -39,10 +49,10 @@ demo: ## Write a small conversation into DATA_DIR/demo and show it
 	@$(BIN)/timeloom demo --data-dir "$(DATA_DIR)/demo" $(ARGS)
 
 crash: setup ## Kill processes in the middle of turns, 1,000 times (as `make test` does 100 times), and check what is left
-	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/crash $(ARGS)
+	TIMELOOM_CRASH_KILLS=1000 $(BIN)/python -m pytest $(PARALLEL) tests/crash $(ARGS)
 
 fuzz: setup ## Send messages, steers, cancellations and decisions at random over restarts, 2,000 times (as `make test` does 200 times)
-	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/unit/runtime/hub/test_hub_fuzz.py $(ARGS)
+	TIMELOOM_FUZZ_RUNS=2000 $(BIN)/python -m pytest $(PARALLEL) tests/unit/runtime/hub/test_hub_fuzz.py $(ARGS)
 
 check: setup ## Run ruff, pyright strict and the import contracts; where npm is, build the page again
 	$(BIN)/ruff check

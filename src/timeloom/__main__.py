@@ -1,4 +1,4 @@
-"""`python -m timeloom` is the `timeloom` command."""
+"""Runs the `timeloom` command as `python -m timeloom`."""
 
 from timeloom.cli import main
 

@@ -1,4 +1,4 @@
-"""The composition root: a conversation with everything it needs to run turns."""
+"""The composition root: connects a conversation with everything it needs to run turns."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -49,7 +49,7 @@ from timeloom.tools.registry import ToolRegistry
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how conversations are held."""
+    """The data directory, limits and policies that conversations run with."""
 
     data_dir: Path
     limits: Limits = Limits()
@@ -66,12 +66,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workspaces(self) -> Path:
-        """The folder with a folder of files for each conversation."""
+        """The directory that contains one workspace directory per conversation."""
         return self.data_dir / "workspaces"
 
     @classmethod
     def of(cls, settings: Settings) -> "Setting":
-        """The part of the settings that a conversation is held with."""
+        """Return the part of the settings that a conversation needs."""
         return cls(
             data_dir=settings.data_dir,
             limits=Limits(max_iterations=settings.react.max_iterations, fanout=settings.react.multi_action),
@@ -101,7 +101,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SideModels(msgspec.Struct, frozen=True, kw_only=True):
-    """Models that a conversation has beside its own: for its title and for its summaries; None for none."""
+    """The models for a conversation's title and summaries; None means that no model is used."""
 
     title: Model | None = None
     summary: Model | None = None
@@ -119,7 +119,7 @@ async def open_session(
     ids: Ids | None = None,
     holder: str = HOLDER,
 ) -> Session:
-    """The session of that conversation, or of a new one that begins with the header; raises `HeldError`."""
+    """Open the conversation, or start a new one with the header, and return its session; raises `HeldError`."""
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if conversation is not None:
         return await resume(store, conversation, clock, ids, holder=holder)
@@ -129,7 +129,7 @@ async def open_session(
 
 @asynccontextmanager
 async def open_tools(settings: Settings) -> AsyncGenerator[ToolRegistry]:
-    """The tools that conversations have with these settings; what they hold open is closed at the end."""
+    """Yield the tools that these settings enable; the sandbox is closed when the context exits."""
     setting = Setting.of(settings)
     registry = _react_tools(setting)
     if not settings.execution.runtime.enabled:
@@ -150,18 +150,18 @@ def _react_tools(setting: Setting) -> ToolRegistry:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What conversations with the same model, setting and tools share, and need not make each for itself."""
+    """The parts that conversations with the same model, settings and tools share, built once for all of them."""
 
     registry: ToolRegistry
     prompts: PromptSettings
     system: SystemText
     rates: Callable[[], CacheRates]
     systems: dict[str, tuple[str, Text]]
-    """By tenant, how the system text is stored."""
+    """By tenant, the last system text and its stored form."""
 
 
 def make_shared(model: Model, setting: Setting, registry: ToolRegistry | None = None) -> Shared:
-    """What `make_turns` makes once for all conversations; without a registry, with the react tools alone."""
+    """Return the parts that `build_turn_runner` can share; without a registry, only the react tools are available."""
     registry = registry or _react_tools(setting)
     prompts = _prompt_settings(model, setting)
     system = system_text(registry.specs(), prompts)
@@ -176,10 +176,10 @@ def make_turns(
     registry: ToolRegistry | Shared | None = None,
     side: SideModels = NO_MODELS,
 ) -> Turns:
-    """What runs the session's turns with that model; without a registry, with the react tools alone.
+    """Return the runner of the session's turns; without a registry, only the react tools are available.
 
-    Without a model for titles the first words of a conversation are its title; without one for summaries, they are
-    made of what was said.
+    Without a title model, the first words of a conversation become its title. Without a summary model, summaries are
+    extracts of the messages.
     """
     shared = registry if isinstance(registry, Shared) else make_shared(model, setting, registry)
     registry, prompts = shared.registry, shared.prompts
@@ -233,7 +233,7 @@ def _prompt_settings(model: Model, setting: Setting) -> PromptSettings:
         model=model.name,
         limits=setting.limits,
         window_tokens=model.window_tokens,
-        # A small window is not to be filled by the reply alone.
+        # The reply must not fill a small context window alone.
         max_output_tokens=min(setting.max_output_tokens, max(1, model.window_tokens // 4)),
         thinking_tokens=setting.thinking_tokens,
         instructions=setting.instructions,

@@ -1,4 +1,4 @@
-"""The local demo model: small weights from a package, run in this process, for a first look without an API key.
+"""The local demo model: a small model that runs in this process, for a first look without an API key.
 
 `timeloom` finds this package through the entry point `local` of the group `timeloom.providers`.
 

@@ -1,4 +1,4 @@
-"""Answers: how a turn ends, from what came of its clauses; what was read is quoted, with its source."""
+"""Builds the final answer of a turn from the results of its clauses, with quotations and citations."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,17 @@ from timeloom_local.routing.router import ANSWER, Route, Router
 from timeloom_local.text_rules import is_question
 
 MAX_SHOWN_CHARS: Final = 1_500
-"""How much of a file an answer shows."""
+"""Maximum length of a file's text in an answer."""
 
 MAX_SENTENCES: Final = 200
-"""How many sentences of a text are looked at for an answer."""
+"""Maximum number of sentences of a text that are searched for an answer."""
 
 RELATED: Final = 0.35
-"""How alike a question and a sentence of an earlier text are when the one is about the other."""
+"""Minimum similarity of a question and a sentence of an earlier text to answer from that text."""
 
 
 class Step(msgspec.Struct, kw_only=True):
-    """A clause of the message: where it is routed, and what came of it; `said` is an answer that is known already."""
+    """A clause of the message with its route and its outcome; `answer` is an answer that is already known."""
 
     text: str
     route: Route
@@ -38,25 +38,25 @@ class Step(msgspec.Struct, kw_only=True):
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """What goes with an answer: the thinking, and notes with the marks of a plan."""
+    """Texts beside an answer: the thinking, and the notes with the marks of a plan."""
 
     thinking: str
     notes: str = ""
 
 
 def abilities(offers: Iterable[Offer]) -> str:
-    """What can be done here, as the catalogue says it."""
+    """Return a text on the abilities of the model, with the tools of the catalogue."""
     lines = [f"- {offer.tool_id}: {offer.purpose}" for offer in offers]
     return "\n".join([f"{_ABLE} These are the tools:", "", *lines] if lines else [_ABLE])
 
 
 def stopped_reply() -> Parts:
-    """The reply to a user who wants the work to end."""
+    """Return the reply to a user who asked to stop."""
     return complete(["Stopped, as you asked."], thinking="The user asked to stop.")
 
 
 def final_reply(steps: Sequence[Step], situation: Situation, router: Router, manner: Manner) -> Parts:
-    """The reply that ends the turn."""
+    """Return the reply that ends the turn."""
     parts: list[str | Slot] = []
     for step in steps:
         said = _said_of(step, situation, router)
@@ -79,7 +79,7 @@ def final_reply(steps: Sequence[Step], situation: Situation, router: Router, man
 
 
 def ticked(situation: Situation) -> str:
-    """The number of a step of the open plan that the message says is done."""
+    """Return the number of the plan step that the message reports as done; empty if there is none."""
     found = _STEP_DONE.search(situation.message) if not situation.calls else None
     return found[1] if found and 1 <= int(found[1]) <= len(situation.plan) else ""
 
@@ -120,7 +120,7 @@ def _said_of(step: Step, situation: Situation, router: Router) -> list[str | Slo
 
 
 def _spoken(message: str, situation: Situation, router: Router) -> list[str | Slot]:
-    """An answer from what was read earlier, where the question is about it; else the model's own."""
+    """Answer a question about an attached text from that text, and everything else with the small model."""
     known = [file for file in situation.files.values() if file.text and file.attached]
     if known and is_question(message):
         for file in reversed(known):
@@ -162,7 +162,7 @@ def _from_file(message: str, file: File, situation: Situation, router: Router) -
 
 
 def _from_text(question: str, text: str, cites: list[str | Slot], router: Router) -> list[str | Slot]:
-    """A sentence of the model's, then the sentence of the text that is nearest to the question, word for word."""
+    """Return a sentence of the model, then a quotation of the sentence that is most similar to the question."""
     sentences = _sentences(text)
     if not sentences:
         return ["There is nothing in it that I can read."]

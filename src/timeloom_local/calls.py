@@ -1,4 +1,4 @@
-"""Calls: the parameters of a tool, taken from the user's words where a rule can, else left to the model."""
+"""Builds the parameters of tool calls from the user's message by rule, or leaves them to the model."""
 
 import difflib
 import re
@@ -26,11 +26,11 @@ PROGRAMS: Final = {
     "py": "Python", "js": "JavaScript", "ts": "TypeScript", "sh": "shell", "sql": "SQL", "html": "HTML", "css": "CSS",
     "c": "C", "go": "Go", "rs": "Rust", "java": "Java", "rb": "Ruby",
 }  # fmt: skip
-"""Endings of files that hold programs, with the language."""
+"""File extensions of programs, with the language."""
 
 
 def write_params(message: str) -> dict[str, Value]:
-    """Of `react.write`: the name and the text that the message gives, or a text that the model writes."""
+    """Parameters of `react.write`: name and text from the message, or a text that the model writes."""
     names = file_names(message)
     name = names[0] if names else f"{file_stem(message)}.md"
     language = PROGRAMS.get(name.rpartition(".")[2].lower())
@@ -46,7 +46,7 @@ def write_params(message: str) -> dict[str, Value]:
 
 
 def read_params(files: list[File], names: list[str], situation: Situation) -> dict[str, Value]:
-    """Of `react.read`: the files meant; a name that nobody knows is asked for where it would lie."""
+    """Parameters of `react.read`: the given files; an unknown name is read at its expected path."""
     known = {file.name for file in files}
     unknown = [name for name in names if name.rpartition("/")[2] not in known]
     asked = [f"fi:{situation.turn}.{_in_files(name)}" for name in unknown] if not files else []
@@ -54,7 +54,7 @@ def read_params(files: list[File], names: list[str], situation: Situation) -> di
 
 
 def patch_params(file: File, before: str, after: str, situation: Situation) -> dict[str, Value]:
-    """Of `react.patch`: the difference between two texts of a file."""
+    """Parameters of `react.patch`: the diff between two texts of a file."""
     lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", n=2)
     here = f"fi:{situation.turn}."
     path = file.relative if file.path.startswith(here) else file.path
@@ -62,7 +62,7 @@ def patch_params(file: File, before: str, after: str, situation: Situation) -> d
 
 
 def plan_params(message: str, steps: list[str] | None = None) -> dict[str, Value]:
-    """Of `react.plan`: the steps that the message lists, or some that the model writes."""
+    """Parameters of `react.plan`: the steps that the message lists, or steps that the model writes."""
     steps = steps or listed(message)
     if steps:
         return {"mode": "new", "steps": [step[:200] for step in steps[:20]]}
@@ -75,12 +75,12 @@ def plan_params(message: str, steps: list[str] | None = None) -> dict[str, Value
 
 
 def close_params(message: str) -> dict[str, Value] | None:
-    """Of `react.plan` where the message ends the plan that is open; None where it does not."""
+    """Parameters of `react.plan` if the message closes the open plan; otherwise None."""
     return {"mode": "close"} if _CLOSES.search(message) else None
 
 
 def search_params(message: str) -> dict[str, Value]:
-    """Of `react.rg`: what is quoted, or what stands where a search names its object."""
+    """Parameters of `react.rg`: the quoted text, or the object of the search."""
     if ending := _ENDING.search(message):
         word = str(ending[ending.lastindex or 0]).lower()
         return {"name": rf"\.{_ENDINGS.get(word, word)}$"}
@@ -95,7 +95,7 @@ def search_params(message: str) -> dict[str, Value]:
 
 
 def other_params(offer: Offer, message: str) -> dict[str, Value] | Slot:
-    """Of any other tool: one text is what the message says, all else the model fills in under the tool's schema."""
+    """Parameters of any other tool: a single text comes from the message, all else from the model by the schema."""
     schema = _Schema.read(offer.schema)
     required = [name for name in schema.required if name in schema.properties]
     if not required:
@@ -116,7 +116,7 @@ def other_params(offer: Offer, message: str) -> dict[str, Value] | Slot:
 
 
 def code_of(tool_id: str, message: str) -> Slot | None:
-    """The program of a call that runs one."""
+    """Return the slot for the program of an exec tool; None for other tools."""
     if not tool_id.startswith(EXEC_PREFIX):
         return None
     writing = Writing(
@@ -126,7 +126,7 @@ def code_of(tool_id: str, message: str) -> Slot | None:
 
 
 def meant_files(message: str, situation: Situation) -> list[File]:
-    """The files that a message names, newest first of equal names; without a name those attached to the turn."""
+    """Return the files that a message names (the newest of equal names), or without names the attached files."""
     found: dict[str, File] = {}
     for name in file_names(message):
         for file in reversed(situation.files.values()):
@@ -139,33 +139,33 @@ def meant_files(message: str, situation: Situation) -> list[File]:
 
 
 def says_it(message: str) -> bool:
-    """Whether the message may mean a file without its name."""
+    """Return whether the message may refer to a file without its name, for example by `it`."""
     return bool(_IT.search(message))
 
 
 def says_new(message: str) -> bool:
-    """Whether the message speaks of a new file."""
+    """Return whether the message mentions a new file."""
     return bool(_SAYS_NEW.search(message))
 
 
 def says_plan(message: str) -> bool:
-    """Whether the message speaks of a plan."""
+    """Return whether the message mentions a plan."""
     return bool(_SAYS_PLAN.search(message))
 
 
 def says_file(message: str) -> bool:
-    """Whether the message speaks of files at all."""
+    """Return whether the message mentions files at all."""
     return bool(_SAYS_FILE.search(message))
 
 
 def hide_params(situation: Situation) -> dict[str, Value]:
-    """Of `react.hide`: the newest thing that a call has shown."""
+    """Parameters of `react.hide`: the newest result of a call."""
     paths = [path for made in situation.calls for path in made.paths] or [*situation.files]
     return {"path": paths[-1] if paths else "", "replacement": "put out of sight because the user asked for it"}
 
 
 def last_file(situation: Situation) -> File | None:
-    """The file that was last written or read: what `it` means."""
+    """Return the file that was last written or read, which `it` refers to."""
     return next((file for file in reversed(situation.files.values()) if not file.attached), None)
 
 
@@ -186,7 +186,7 @@ def _in_files(name: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, the last one ended as all others are."""
+    """Split a text into lines that all end with a line feed."""
     return [f"{line}\n" for line in text.split("\n")[: -1 if text.endswith("\n") else None]]
 
 
@@ -194,7 +194,7 @@ NO_EDIT: Final = (
     'the change is not said in a form that this demo model knows; try: replace "old" with "new" in NAME, '
     'add the line "text" to NAME, or delete the line about X from NAME'
 )
-"""What is said of a change that no rule knows."""
+"""The problem for an edit that no rule matches."""
 
 _IT: Final = re.compile(r"\b(?:it|the file|the text|there|this|that file)\b", re.IGNORECASE)
 _SAYS_NEW: Final = re.compile(r"\bnew (?:text )?(?:file|document)\b", re.IGNORECASE)
@@ -236,4 +236,4 @@ _WANTED: Final = tuple(
         rf"\b(?:grep|find|search|look for|locate)\s(?:for\s|the\s|all\s|every\s|any\s){{0,3}}{_OBJECT}{_INSIDE}",
     )
 )
-"""Where a search names what it looks for."""
+"""Patterns that find the object of a search."""

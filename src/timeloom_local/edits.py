@@ -1,4 +1,4 @@
-"""Edits: what a message wants changed in a text, found by its form, and the text after it."""
+"""Parses the edit that a message describes, and applies it to a text."""
 
 import re
 from typing import Final, assert_never
@@ -9,28 +9,28 @@ from timeloom_local.text_rules import with_quotations, without_quotations
 
 
 class Replace(msgspec.Struct, frozen=True):
-    """Every `old` becomes `new`."""
+    """Replaces every `old` by `new`."""
 
     old: str
     new: str
 
 
 class AddLine(msgspec.Struct, frozen=True):
-    """A line more, at the end or at the top."""
+    """Adds a line at the end or at the top."""
 
     line: str
     top: bool = False
 
 
 class RemoveLines(msgspec.Struct, frozen=True):
-    """The lines with these words go, or the one at a place counted from 1; -1 is the last."""
+    """Removes the lines that contain these words, or the line with this number, counted from 1; -1 is the last."""
 
     words: str = ""
     place: int = 0
 
 
 class SetValue(msgspec.Struct, frozen=True):
-    """What stands behind a key becomes this value."""
+    """Sets the value of a key."""
 
     key: str
     value: str
@@ -40,7 +40,7 @@ Edit = Replace | AddLine | RemoveLines | SetValue
 
 
 def read_edit(message: str) -> Edit | None:
-    """The edit that a message describes; None where its form is none of those known."""
+    """Parse the edit that a message describes; None if its form is unknown."""
     text, held = without_quotations(message)
     text = _FILE_PHRASE.sub(" ", text).strip(" .?!")
     for pattern, make in _FORMS:
@@ -52,7 +52,7 @@ def read_edit(message: str) -> Edit | None:
 
 
 def edited(text: str, edit: Edit) -> str | None:
-    """The text after the edit; None where it changes nothing."""
+    """Apply the edit to the text; None if it changes nothing."""
     match edit:
         case Replace(old, new):
             after = text.replace(old, new) if old in text else _any_case(text, old, new)
@@ -68,7 +68,7 @@ def edited(text: str, edit: Edit) -> str | None:
 
 
 def described(edit: Edit) -> str:
-    """What the edit does, for the answer."""
+    """Describe the edit for the answer."""
     match edit:
         case Replace(old, new):
             return f"replaced “{old}” by “{new}”" if new else f"took out “{old}”"
@@ -156,7 +156,7 @@ _FORMS: Final = tuple(
         (rf"\b(?:append|add|insert|put|write)\s(.{{1,2000}}?){_WHERE}$", _add),
     )
 )
-"""The forms in which a change is said, each with what it means; the first that fits counts."""
+"""Patterns of edits with the function that builds each; the first match wins."""
 
 
 def _any_case(text: str, old: str, new: str) -> str:

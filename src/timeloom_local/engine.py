@@ -1,4 +1,4 @@
-"""The engine: the model that writes, run in this process by llama.cpp, one text at a time."""
+"""Runs the small model in this process with llama.cpp, one text at a time."""
 
 import asyncio
 import contextlib
@@ -19,18 +19,18 @@ from timeloom.ports.model import ModelError
 from timeloom_local.weights import writer_weights
 
 CONTEXT_TOKENS: Final = 2_048
-"""Window of the model. Larger takes memory that no prompt of ours uses."""
+"""Context window of the small model. A larger one needs memory that no prompt of this package uses."""
 
 THREADS: Final = 1
-"""Threads that compute. Two are somewhat faster on a machine that does nothing else, and ten times slower on a busy
-one, for they wait for each other at every layer."""
+"""Compute threads. Two are slightly faster on an idle machine and ten times slower on a busy one, because they wait
+for each other at every layer."""
 
 MAX_SOCKET_CHARS: Final = 100
-"""Longest name of a Unix socket that all systems take."""
+"""Longest path of a Unix socket that all systems support."""
 
 
 class Writing(msgspec.Struct, frozen=True, kw_only=True):
-    """One text to write: what the model sees, the grammar that the text keeps, and how long it may become."""
+    """One text to write: the prompt, the grammar that the text must follow, and its maximum length."""
 
     prompt: str
     grammar: str
@@ -38,7 +38,7 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The end of a text: what it took, and whether it is whole or was stopped at its limit."""
+    """The end of a text: the tokens used, and whether it is complete or was cut at its limit."""
 
     prompt_tokens: int
     output_tokens: int
@@ -46,21 +46,21 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Writes texts; several that are asked for at once wait for one another, first come first served."""
+    """Writes texts one after another; concurrent requests wait in order."""
 
     def __init__(self) -> None:
-        # One thread: two texts at once on two cores are each half as fast, and one is answered sooner.
+        # One thread: two texts in parallel would each take twice as long, and one by one the first is ready sooner.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="timeloom-local")
         self._server: _Server | None = None
         self._stopped = threading.Event()
 
     async def write(self, writing: Writing) -> AsyncGenerator[str | Written]:
-        """The text in pieces, then `Written`; closing the generator stops the model at its next token."""
+        """Yield the text in pieces, then its `TextEnd`; closing the generator stops the model at its next token."""
         loop, given_up = asyncio.get_running_loop(), threading.Event()
         pieces: asyncio.Queue[str | Written | Exception] = asyncio.Queue()
 
         def give(piece: str | Written | Exception) -> None:
-            with contextlib.suppress(RuntimeError):  # nobody waits on a loop that is closed
+            with contextlib.suppress(RuntimeError):  # the event loop is closed: no reader is left
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         def stopped() -> bool:
@@ -80,7 +80,7 @@ class Engine:
             task.cancel()
 
     def close(self) -> None:
-        """Stops what is being written and lets go of the weights; a second close does nothing."""
+        """Stop the current text and release the weights; a second call does nothing."""
         self._stopped.set()
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._server = None
@@ -98,7 +98,7 @@ class Engine:
         try:
             self._server = self._server or _opened()
             give(_written(self._server, writing, give, stopped))
-        except Exception as error:  # noqa: BLE001 - it is raised again where the text is waited for
+        except Exception as error:  # noqa: BLE001 - raised again in `write`
             give(error)
 
 
@@ -119,7 +119,7 @@ def _written(server: _Server, writing: Writing, give: Callable[[str], None], sto
             give(text)
         return stopped()
 
-    # Without the cache of prompts the same request gives the same numbers, whatever was asked before it.
+    # No prompt cache: the same request must give the same text, independent of earlier requests.
     request = {
         "prompt": writing.prompt,
         "grammar": writing.grammar,
@@ -140,7 +140,7 @@ def _written(server: _Server, writing: Writing, give: Callable[[str], None], sto
 
 
 def _opened() -> _Server:
-    """The library's server: its only way in. It is called by function; where it listens, nobody can reach it."""
+    """Start the library's server, its only interface; it is called by function, and its socket is unreachable."""
     library = cast(Any, importlib.import_module("xllamacpp"))
     params = library.CommonParams()
     params.model.path = str(writer_weights())
@@ -158,5 +158,5 @@ def _opened() -> _Server:
     except RuntimeError as error:
         raise ModelError("invalid", f"the local model could not be loaded: {error}") from error
     finally:
-        # The name is taken away at once: no other process can reach the socket, and nothing is left behind.
+        # The socket's path is removed at once, so that no other process can connect and no file is left.
         shutil.rmtree(folder, ignore_errors=True)

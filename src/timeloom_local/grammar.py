@@ -1,7 +1,6 @@
-"""Grammars: what the local model may write at a place, in llama.cpp's notation, every text bounded.
+"""Builds llama.cpp grammars that bound the text of the small model.
 
-The model's own end mark is allowed wherever the grammar is complete, which llama.cpp sees to: a bounded text may end
-early.
+llama.cpp allows the model's end token wherever the grammar is complete, so a bounded text may end early.
 """
 
 import re
@@ -11,30 +10,30 @@ from typing import Final, cast
 import msgspec
 
 MAX_STRING_CHARS: Final = 120
-"""Longest string in parameters that a model writes. An unbounded one runs away."""
+"""Longest string in parameters; without a bound, the model may never stop."""
 
 MAX_ITEMS: Final = 4
-"""Most items of a list in parameters."""
+"""Maximum number of items of a list in parameters."""
 
 PROSE: Final = r"[^\x00-\x1f\x7f<>\[\]{}|]"
-"""A character of prose: none of those that tags, citations and JSON are made of."""
+"""A character of prose, without the special characters of tags, citations and JSON."""
 
 CODE: Final = r"[^\x00-\x09\x0b-\x1f\x7f`]"
-"""A character of a program: anything but control characters and the fences that models put around programs."""
+"""A character of a program, without control characters and the backticks that models put around programs."""
 
 
 def prose(max_chars: int) -> str:
-    """Paragraphs of prose."""
+    """Return a grammar for paragraphs of prose."""
     return f"root ::= [A-Za-z0-9*-] ({PROSE} | [\\n]){{1,{max_chars}}}"
 
 
 def sentence(max_chars: int) -> str:
-    """Prose in one line, to the end of its first sentences."""
+    """Return a grammar for prose on one line."""
     return f"root ::= [A-Za-z0-9] {PROSE}{{1,{max_chars}}}"
 
 
 def words_of(texts: Sequence[str], max_words: int) -> str:
-    """A sentence made of the words of these texts and of the small words between them; none can be invented."""
+    """Return a grammar for a sentence of words of these texts and common small words, so that none is invented."""
     found = dict.fromkeys(word for text in texts for word in _WORD.findall(text[:_MAX_TEXT_CHARS]))
     words = [*dict.fromkeys([*_SMALL_WORDS, *found])][:_MOST_WORDS]
     choices = " | ".join(_literal_text(word) for word in words)
@@ -43,12 +42,12 @@ def words_of(texts: Sequence[str], max_words: int) -> str:
 
 
 def program(max_chars: int) -> str:
-    """The text of a program."""
+    """Return a grammar for the text of a program."""
     return f"root ::= [^\\x00-\\x20\\x7f`] {CODE}{{1,{max_chars}}}"
 
 
 def numbered_lines(least: int, most: int, max_chars: int) -> str:
-    """Lines `1. …`, each of bounded length."""
+    """Return a grammar for `least` to `most` lines `1. …` of bounded length."""
     line = f'[A-Z] [^\\x00-\\x1f\\x7f<>\\[\\]{{}}|:*"]{{2,{max_chars}}}'
     first = [f'"{n}. " line "\\n"' for n in range(1, least + 1)]
     more = ""
@@ -58,7 +57,7 @@ def numbered_lines(least: int, most: int, max_chars: int) -> str:
 
 
 def parameters(schema: str) -> str:
-    """The JSON object of a tool's required parameters, as its schema says."""
+    """Return a grammar for the JSON object of a tool's required parameters."""
     tree = msgspec.json.decode(schema, type=dict[str, object])
     rules = _Rules(cast("Mapping[str, object]", tree.get("$defs") or {}))
     rules.add(rules.value({"type": "object", **tree}, 0), "root")
@@ -66,7 +65,7 @@ def parameters(schema: str) -> str:
 
 
 class _Rules:
-    """The rules of one grammar; `value` gives the body of the rule for a schema."""
+    """Collects the rules of one grammar from a JSON schema."""
 
     def __init__(self, definitions: Mapping[str, object]) -> None:
         self._definitions = definitions
@@ -78,17 +77,17 @@ class _Rules:
         }
 
     def add(self, body: str, name: str = "") -> str:
-        """Keeps the body under that name, or under one that is free, and gives the name."""
+        """Add a rule under that name, or under an unused one, and return the name."""
         name = name or f"r{len(self._rules)}"
         self._rules[name] = body
         return name
 
     def text(self) -> str:
-        """The grammar."""
+        """Return the text of the grammar."""
         return "\n".join(f"{name} ::= {body}" for name, body in reversed(self._rules.items()))
 
     def value(self, schema: Mapping[str, object], depth: int) -> str:
-        """The body for a value of that schema."""
+        """Return the body of the rule for a value of that schema."""
         schema = self._resolved(schema)
         if choices := schema.get("enum"):
             return " | ".join(_literal(choice) for choice in cast("list[object]", choices))

@@ -1,4 +1,4 @@
-"""The local model as a model: reads the prompt, chooses by code and router, and lets the small model fill in words."""
+"""Implements the model port: rules and a router choose the action, the small model writes its text."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ from timeloom_local.slots import Filling
 from timeloom_local.weights import router_weights, writer_weights
 
 WINDOW_TOKENS: Final = 128_000
-"""What a prompt may have. It takes from any prompt the few things that it can use, so this only bounds what is kept."""
+"""Context window to report. The model reads only a few parts of any prompt, so this bounds only the conversation."""
 
 
 class LocalModel:
@@ -65,7 +65,7 @@ class LocalModel:
         yield Finished("end", usage, "SmolLM2-135M-Instruct")
 
     def price_nano_usd(self, usage: Usage) -> int:
-        """Nothing: it runs on this machine."""
+        """Return 0, because the model runs on this machine."""
         return 0
 
     async def close(self) -> None:

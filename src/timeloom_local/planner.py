@@ -1,4 +1,4 @@
-"""The course: what to do next about a message, from its clauses and from what was done about them already."""
+"""Plans the next action from the clauses of the user's message and the calls made so far."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from timeloom_local.routing.router import ANSWER, HELP, Route, Router
 from timeloom_local.text_rules import begins_with_edit, begins_with_look, clauses, file_names, is_question
 
 PLANNED_CLAUSES: Final = 3
-"""From so many clauses on, a plan is opened first."""
+"""Minimum number of clauses for which a plan is opened first."""
 
 SURE: Final = 0.6
-"""How alike an example must be for the tools that few people ask for."""
+"""Minimum similarity to an example for tools that users rarely ask for; below it, another route is chosen."""
 
 READ: Final = "react.read"
 WRITE: Final = "react.write"
@@ -32,7 +32,7 @@ _SPOKEN: Final = frozenset({ANSWER, HELP})
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A call to make next, and why."""
+    """The next call with its reason."""
 
     tool_id: str
     params: Mapping[str, Value] | Slot
@@ -41,7 +41,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def next_reply(situation: Situation, offers: Sequence[Offer], router: Router) -> Parts:
-    """The reply of this round: a call, or the answer once every clause was seen to or one has failed."""
+    """Return the reply of this round: a call, or the answer once every clause is done or one has failed."""
     if situation.stop:
         return stopped_reply()
     course = _Course(situation, offers, router)
@@ -54,7 +54,7 @@ def next_reply(situation: Situation, offers: Sequence[Offer], router: Router) ->
 
 
 class _Course:
-    """One look at the situation; nothing is remembered from round to round."""
+    """Plans one round from the prompt alone; nothing is kept between rounds."""
 
     def __init__(self, situation: Situation, offers: Sequence[Offer], router: Router) -> None:
         self._situation = situation
@@ -66,7 +66,7 @@ class _Course:
         self._now = self.steps[0]
 
     def wanted(self) -> Wanted | None:
-        """The call that the first open clause needs; None where none is open or one has failed."""
+        """Return the call that the first open clause needs; None if no clause is open or one has failed."""
         planned = len(self.steps) >= PLANNED_CLAUSES and PLAN in self._offers
         if planned and not self._left:
             steps = [step.text for step in self.steps]
@@ -83,13 +83,13 @@ class _Course:
         return None
 
     def about(self) -> str:
-        """How the present clause was routed."""
+        """Return a sentence on how the current clause was routed."""
         route = self._now.route
         example = f", nearest to “{route.example}” ({route.likeness:.2f})" if route.example else ""
         return f"“{self._now.text[:120]}” is for {route.to}{example}."
 
     def marks(self, *, ended: bool = False) -> str:
-        """The marks of the plan that was opened for the clauses: what is done, and what is begun or has failed."""
+        """Return the marks of the plan for the clauses: done steps, and the current one as begun, done or failed."""
         if not self._follows_plan or not self._situation.plan:
             return ""
         at = self.steps.index(self._now)
@@ -97,7 +97,7 @@ class _Course:
         return "\n".join([*(f"✓ [{n}]" for n in range(1, at + 1)), f"{now} [{at + 1}]"])
 
     def _clauses(self) -> list[Step]:
-        """The clauses, each routed; a message of which one part needs no tool is one clause."""
+        """Split the message into routed clauses; if a part needs no tool, the whole message is one clause."""
         message = self._situation.message
         parts = clauses(message)
         steps = [Step(text=text, route=self._route(text)) for text in parts]
@@ -122,7 +122,7 @@ class _Course:
         return route
 
     def _barred(self, text: str) -> frozenset[str]:
-        """What the form of the message rules out."""
+        """Return the routes that the form of the message excludes."""
         if file_names(text):
             return self._barred_of_file(text) | _SPOKEN if self._offers else frozenset()
         barred = set[str]()
@@ -137,10 +137,10 @@ class _Course:
         return frozenset(barred)
 
     def _barred_of_file(self, text: str) -> frozenset[str]:
-        """What the form of a message with the name of a file rules out."""
+        """Return the routes that the form of a message with a file name excludes."""
         if calls.meant_files(text, self._situation):
             return frozenset({WRITE, READ}) if begins_with_edit(text) else frozenset()
-        # A file that is not there yet is written, unless the words say that it is looked at or changed.
+        # An unknown file is written, unless the message asks to read or change it.
         if calls.says_new(text):
             return frozenset({READ, PATCH})
         return frozenset() if is_question(text) or begins_with_look(text) else frozenset({READ})
@@ -150,7 +150,7 @@ class _Course:
         return any(file.attached and file.path.startswith(here) for file in self._situation.files.values())
 
     def _next_of(self, step: Step) -> Wanted | None:
-        """The call that a clause still needs; takes those that were made for it."""
+        """Return the call that a clause still needs; consumes the calls that were made for it."""
         tool_id = step.route.to
         if tool_id in _SPOKEN:
             return None
@@ -162,7 +162,7 @@ class _Course:
             step.problem = step.made.failure
             return None
         if self._left:
-            # Calls that this course did not ask for: another model made them, or the message was changed.
+            # Calls that this plan did not make: by another model, or before the message changed.
             step.made = self._left.pop()
             self._left.clear()
             return None
@@ -216,7 +216,7 @@ class _Course:
 
 
 def _was_made(wanted: Wanted, situation: Situation) -> bool:
-    """Whether the same call was made since a file was last changed: another one would tell nothing new."""
+    """Return whether the same call was made since the last change of a file, so that repeating it is useless."""
     changes = [n for n, made in enumerate(situation.calls) if made.tool_id in (WRITE, PATCH)]
     since = situation.calls[changes[-1] if changes else 0 :]
     if isinstance(wanted.params, Slot):
@@ -229,6 +229,6 @@ def _was_made(wanted: Wanted, situation: Situation) -> bool:
 def _has(params: str, known: Mapping[str, object]) -> bool:
     try:
         given = msgspec.json.decode(params, type=dict[str, object])
-    except msgspec.MsgspecError:  # very long ones are shown cut
+    except msgspec.MsgspecError:  # very long parameters are cut in the prompt
         return False
     return all(name in given and given[name] == value for name, value in known.items())

@@ -1,10 +1,10 @@
-"""Prompts of the local model: a line that says what to do, an example or two, and what it is to be done with."""
+"""Builds the prompts of the small model: an instruction, one or two examples and the input."""
 
 from collections.abc import Sequence
 from typing import Final
 
 MAX_PROMPT_BYTES: Final = 1_500
-"""Longest prompt. A token has at least one byte, so it never has more than 1,500 tokens; English has about 400."""
+"""Longest prompt. A token has at least one byte, so a prompt has at most 1,500 tokens; English text has about 400."""
 
 _ASSISTANT: Final = "You are timeloom's demo model, a small one. Answer briefly, correctly and politely."
 _WRITER: Final = "You write short texts. Write only the text itself, with nothing before or after it."
@@ -41,49 +41,49 @@ _TITLES: Final = (("Title for: How do I bake bread without yeast?", "Bread witho
 
 
 def for_answer(message: str, exchanges: Sequence[tuple[str, str]]) -> str:
-    """Answers a message, with the exchange before it in sight."""
+    """Return a prompt to answer a message, with the previous exchange as context."""
     before = [(cut(asked, 150), cut(said, 200)) for asked, said in exchanges[-1:] if asked and said]
     return chat(_ASSISTANT, [*_TALK, *before], cut(message, 500))
 
 
 def for_text(subject: str) -> str:
-    """Writes a text."""
+    """Return a prompt to write a text."""
     return chat(_WRITER, _TEXTS, cut(subject, 600))
 
 
 def for_program(subject: str, language: str) -> str:
-    """Writes a program."""
+    """Return a prompt to write a program."""
     return chat(_CODER, _PROGRAM, cut(f"Write a {language} program: {subject}", 600))
 
 
 def for_steps(goal: str) -> str:
-    """Writes the steps of a plan."""
+    """Return a prompt to write the steps of a plan."""
     return chat(_PLANNER, _STEPS, cut(f"Plan: {goal}", 400))
 
 
 def for_question(question: str, text: str) -> str:
-    """Answers a question from a text."""
+    """Return a prompt to answer a question from a text."""
     return chat(_READER, _ANSWERS, f"Text: {cut(text, 600)}\nQuestion: {cut(question, 250)}")
 
 
 def for_summary(text: str) -> str:
-    """Says what a text is about."""
+    """Return a prompt to summarize a text."""
     return chat(_SUMMARISER, (), f"Text: {cut(text, 900)}\nWhat is it about?")
 
 
 def for_parameters(message: str, purpose: str, examples: Sequence[str]) -> str:
-    """Fills in the parameters of a tool."""
+    """Return a prompt to fill in the parameters of a tool."""
     shown = tuple((f"Tool: {cut(purpose, 150)}", cut(example, 200)) for example in examples[:1])
     return chat(_FILLER, shown, f"Tool: {cut(purpose, 150)}\nUser: {cut(message, 350)}")
 
 
 def for_title(opening: str) -> str:
-    """Gives a conversation its title."""
+    """Return a prompt to title a conversation."""
     return chat(_TITLER, _TITLES, f"Title for: {cut(opening, 400)}")
 
 
 def chat(system: str, turns: Sequence[tuple[str, str]], message: str) -> str:
-    """The prompt in the form that the model was trained on."""
+    """Return the prompt in the chat format that the model was trained on."""
     lines = [f"<|im_start|>system\n{system}<|im_end|>"]
     for asked, said in turns:
         lines += [f"<|im_start|>user\n{asked}<|im_end|>", f"<|im_start|>assistant\n{said}<|im_end|>"]
@@ -91,6 +91,6 @@ def chat(system: str, turns: Sequence[tuple[str, str]], message: str) -> str:
 
 
 def cut(text: str, max_bytes: int) -> str:
-    """The beginning of a text, without marks that have a meaning in a prompt."""
+    """Return the beginning of a text, with the control tokens of the chat format made harmless."""
     plain = text.replace("<|", "< |").encode("utf-8", "replace")
     return plain[:max_bytes].decode("utf-8", "ignore").strip()

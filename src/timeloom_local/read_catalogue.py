@@ -1,4 +1,4 @@
-"""Offers: the tools that a system text lists, read back from its catalogue."""
+"""Parses the tool catalogue of a system text."""
 
 import re
 from functools import lru_cache
@@ -20,7 +20,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=8)
 def read_offers(system: str) -> tuple[Offer, ...]:
-    """The tools in the order of the catalogue."""
+    """Return the tools in the order of the catalogue."""
     catalogue = system.partition("\n# Tools\n")[2]
     end = _SECTION.search(catalogue)
     sections = _HEADING.split(catalogue[: end.start()] if end else catalogue)[1:]

@@ -1,4 +1,4 @@
-"""The situation: what a prompt says of the conversation, as far as the local model looks at it."""
+"""Parses the parts of a prompt that the local model uses."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from timeloom.core.render.foreign_text.fence import unfence
 from timeloom.ports.model import ModelRequest, TextSegment
 
 MAX_PROMPT_CHARS: Final = 400_000
-"""How much of a prompt's end is read. The current turn stands there."""
+"""Maximum length of the prompt's end that is read; the current turn is there."""
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """A call of the current turn and what came of it; `failure` is the sentence of an error or a refusal.
+    """A call of the current turn and its outcome; `failure` is the message of an error or a refusal.
 
-    `status` is what it returned, `text` the content of what it left.
+    `status` is the returned value, `text` the content of its artifacts.
     """
 
     tool_id: str
@@ -29,7 +29,7 @@ class Call(msgspec.Struct, kw_only=True):
 
 
 class File(msgspec.Struct, kw_only=True):
-    """A file or attachment that the prompt names; `text` is its content where the newest mention shows it."""
+    """A file or attachment in the prompt; `text` is its content if the newest mention shows it."""
 
     path: str
     text: str | None = None
@@ -37,17 +37,17 @@ class File(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Its name without folders."""
+        """The file name without folders."""
         return self.path.rpartition("/")[2]
 
     @property
     def relative(self) -> str:
-        """Where it lies in the workspace, without the turn: `files/docs/a.md`."""
+        """The path in the workspace, without the turn: `files/docs/a.md`."""
         return self.path.partition(".")[2]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A row of the pool, with where it comes from."""
+    """A row of the sources pool; `where` is its path or URL."""
 
     sid: int
     title: str
@@ -55,7 +55,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Situation(msgspec.Struct, kw_only=True):
-    """The newest message of the user, what was done about it, and what there is to work with."""
+    """The content of a prompt: the newest message, the calls of the turn, files, sources and the plan."""
 
     message: str = ""
     stop: bool = False
@@ -63,15 +63,15 @@ class Situation(msgspec.Struct, kw_only=True):
     calls: list[Call] = []
     files: dict[str, File] = {}
     exchanges: list[tuple[str, str]] = []
-    """Earlier messages, each with its answer."""
+    """Earlier messages with their answers."""
     sources: list[Source] = []
     plan: list[tuple[str, str]] = []
-    """The steps of the current plan, each with its mark."""
+    """The steps of the current plan with their marks."""
     last_round: bool = False
 
 
 def read_situation(request: ModelRequest) -> Situation:
-    """What the prompt says; lines that it does not know are passed over."""
+    """Parse the prompt of a request; unknown lines are skipped."""
     texts = [segment.text for segment in request.segments if isinstance(segment, TextSegment)]
     body, tail = "".join(texts[:-1])[-MAX_PROMPT_CHARS:], texts[-1] if texts else ""
     found = Situation()
@@ -94,7 +94,7 @@ _TOOL: Final = re.compile(r"\s*(\S+)\]\.(summary|result|artifact)")
 
 
 def _blocks(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
-    """Each header with the lines below it. Foreign lines stand behind a bar, so that none can pass for a header."""
+    """Yield each header with its lines. Untrusted lines are prefixed with a bar, so none can imitate a header."""
     head: re.Match[str] | None = None
     lines: list[str] = []
     for line in text.split("\n"):
@@ -128,13 +128,13 @@ def _take_in(found: Situation, head: re.Match[str], lines: list[str]) -> None:
 
 def _take_words(found: Situation, kind: str, said: str) -> None:
     found.stop = kind == "USER STEER" and said in ("", "(stop)")
-    # What is added before anything was done belongs to the request; later it is the newest wish.
+    # A follow-up before the first call extends the message; later it replaces the message.
     adds = kind == "USER FOLLOWUP" and found.message and not found.calls
     found.message = f"{found.message}\n{said}" if adds else said
 
 
 def _take_course(found: Situation, kind: str, rest: str) -> None:
-    """The lines in which the runtime says how the turn goes on."""
+    """Read the lines about the progress of the turn: its start, notices and refused approvals."""
     if kind == "TURN":
         found.turn = rest.strip().partition("]")[0]
         found.calls, found.message, found.stop = [], "", False
@@ -152,7 +152,7 @@ class _Called(msgspec.Struct):
 def _take_call(found: Situation, lines: list[str]) -> None:
     try:
         called = msgspec.json.decode("\n".join(lines).strip(), type=_Called)
-    except msgspec.MsgspecError:  # very long parameters are shown cut
+    except msgspec.MsgspecError:  # very long parameters are cut in the prompt
         called = _Called("", msgspec.Raw(b"{}"))
     found.calls.append(Call(tool_id=called.tool_id, params=bytes(called.params).decode("utf-8", "replace")))
 
@@ -199,7 +199,7 @@ class _Status(msgspec.Struct):
 
 
 def _missing(status: str) -> str:
-    """What a read says that found nothing of what it was asked for."""
+    """Return the failure of a read that found none of its paths; empty otherwise."""
     try:
         found = msgspec.json.decode(status, type=_Status)
     except msgspec.MsgspecError:

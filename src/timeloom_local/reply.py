@@ -1,4 +1,4 @@
-"""Replies: the envelope of channels and decision, written by code, with places that the model fills."""
+"""Builds replies: channels and decision by code, with slots for the text of the small model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
@@ -12,10 +12,10 @@ MAX_THINKING_CHARS: Final = 600
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that the model fills; `form` is what its text becomes there.
+    """A part of the reply that the model writes, and the form that its text takes.
 
-    `string` is the inside of a JSON string, `lines` the items of a JSON array of the numbered lines, `raw` the text
-    itself.
+    `string` is the inside of a JSON string, `lines` the items of a JSON array made from numbered lines, `raw` the
+    unchanged text.
     """
 
     writing: Writing
@@ -23,13 +23,13 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mixed(msgspec.Struct, frozen=True):
-    """A JSON string of words and places."""
+    """A JSON string made of known text and slots."""
 
     parts: tuple[str | Slot, ...]
 
 
 Value = str | int | float | bool | Sequence[str] | Slot | Mixed | msgspec.Raw
-"""A parameter: something known, or a place."""
+"""A parameter: a known value, or a slot that the model fills."""
 
 Parts = tuple[str | Slot, ...]
 
@@ -37,7 +37,7 @@ Parts = tuple[str | Slot, ...]
 def call(
     tool_id: str, params: Mapping[str, Value] | Slot, *, thinking: str, notes: str = "", code: Slot | None = None
 ) -> Parts:
-    """A reply that calls a tool; `params` may be one place for the whole object."""
+    """Return a reply that calls a tool; `params` may be one slot for the whole object."""
     head = f'{{"action": "call_tool", "notes": {_json(notes)}, "tool_call": {{"tool_id": {_json(tool_id)}, "params": '
     inside: Parts = (params,) if isinstance(params, Slot) else _object(params)
     program: Parts = ("\n<channel:code>\n", code, "\n</channel:code>") if code else ()
@@ -52,7 +52,7 @@ def complete(
     followups: Sequence[str] = (),
     summary: str = "",
 ) -> Parts:
-    """A reply that ends the turn with this answer."""
+    """Return a reply that ends the turn with this answer."""
     said = f'"notes": {_json(notes)}, ' if notes else ""
     end = f', "suggested_followups": {_json(list(followups))}}}'
     decision = (f'{{"action": "complete", {said}"final_answer": ', *_value(Mixed(tuple(answer))), end)
@@ -93,7 +93,7 @@ def _value(value: Value) -> Parts:
 
 
 def escaped(text: str) -> str:
-    """The text as it stands inside a JSON string."""
+    """Return the text escaped for the inside of a JSON string."""
     return _json(text)[1:-1]
 
 
@@ -102,12 +102,12 @@ def _json(value: object) -> str:
 
 
 def _prose(text: str) -> str:
-    """Words of our own that quote the user's: no tag can begin in them."""
+    """Return text that may quote the user, without `<`, so that it cannot open a channel tag."""
     return text.replace("<", "‹").strip()
 
 
 def _joined(parts: Parts) -> Parts:
-    """The parts, neighbouring words joined."""
+    """Join adjacent strings."""
     found: list[str | Slot] = []
     for part in parts:
         if isinstance(part, str) and found and isinstance(found[-1], str):

@@ -1,4 +1,4 @@
-"""Filling: what a model writes at a place, piece by piece, in the form that the place needs."""
+"""Converts the streamed text of the small model into the form that its slot needs."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from timeloom_local.reply import Slot, escaped
 
 
 class Filling:
-    """Takes the pieces that the model writes and gives what stands in the reply; something always does."""
+    """Converts the pieces for one slot; the slot is never left empty."""
 
     def __init__(self, slot: Slot) -> None:
         self._form = slot.form
@@ -18,11 +18,11 @@ class Filling:
         self._begun = False
 
     def feed(self, text: str) -> str:
-        """What more of the text is in the reply."""
+        """Add a piece and return the text for the reply."""
         if self._form == "lines":
             *whole, self._held = (self._held + text).split("\n")
             return "".join(map(self._item, whole))
-        # Space at the end is held back: the model may stop there.
+        # Trailing space is held back, because the model may stop there.
         text = self._held + text
         kept = text.rstrip()
         self._held = text[len(kept) :]
@@ -31,7 +31,7 @@ class Filling:
         return escaped(kept) if self._form == "string" else kept
 
     def close(self, *, whole: bool) -> str:
-        """What ends the text; a mark where it was stopped at its limit."""
+        """Return the end of the text; an ellipsis if it was cut at its limit or is empty."""
         if self._form == "lines":
             last = self._item(self._held) if whole or not self._count else ""
             return last or ("" if self._count else '"…"')

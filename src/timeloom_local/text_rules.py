@@ -1,10 +1,10 @@
-"""Wording: what a message holds that needs no understanding: file names, quotations, clauses, lists."""
+"""Extracts file names, quotations, clauses and lists from a message with regular expressions."""
 
 import re
 from typing import Final
 
 MAX_MESSAGE_CHARS: Final = 4_000
-"""How much of a message is looked at; a longer one is pasted material, and its beginning says what is wanted."""
+"""Maximum length of a message that is read. A longer one contains pasted text, and the request is at its start."""
 
 _NAME: Final = r"(?:[\w-]{1,80}/){0,8}[\w-]{1,80}(?:\.[\w-]{1,40}){0,3}\.[A-Za-z][A-Za-z0-9]{0,4}"
 _FILE: Final = re.compile(rf"(?<![\w./@:-])({_NAME})(?![\w/@-])")
@@ -16,24 +16,24 @@ _QUOTE: Final = re.compile(
 
 
 def file_names(message: str) -> list[str]:
-    """The names of files in a message, each once, in their order."""
+    """Return the file names in a message, without duplicates, in order."""
     found = (match[1] for match in _FILE.finditer(message[:MAX_MESSAGE_CHARS]))
     return list(dict.fromkeys(name for name in found if _is_file(name)))
 
 
 def quotations(message: str) -> list[str]:
-    """What stands in quotation marks, but for file names."""
+    """Return the quoted texts of a message, except file names."""
     found = (_inner(match) for match in _QUOTE.finditer(message[:MAX_MESSAGE_CHARS]))
     return [text for text in found if text.strip() and not is_file_name(text)]
 
 
 def is_file_name(text: str) -> bool:
-    """Whether the whole text is the name of a file."""
+    """Return whether the whole text is a file name."""
     return bool(_FILE.fullmatch(text.strip())) and _is_file(text.strip())
 
 
 def normal(message: str) -> str:
-    """The message with FILE for every file name and TEXT for every quotation, so that only its form is compared."""
+    """Return the message with FILE for file names and TEXT for quotations, so that only its form is compared."""
     cut = message[: MAX_MESSAGE_CHARS // 4]
     cut = _QUOTE.sub(lambda match: " FILE " if is_file_name(_inner(match)) else " TEXT ", cut)
     cut = _FILE.sub(lambda match: "FILE" if _is_file(match[1]) else match[1], cut)
@@ -41,7 +41,7 @@ def normal(message: str) -> str:
 
 
 def without_quotations(message: str) -> tuple[str, list[str]]:
-    """The message with a placeholder for each quotation, and what they stand for; file names stay."""
+    """Return the message with a placeholder for each quotation, and the quotations; file names stay."""
     held: list[str] = []
 
     def hold(match: re.Match[str]) -> str:
@@ -55,12 +55,12 @@ def without_quotations(message: str) -> tuple[str, list[str]]:
 
 
 def with_quotations(text: str, held: list[str]) -> str:
-    """The text with what its placeholders stand for."""
+    """Return the text with its placeholders replaced by the quotations."""
     return "".join(held[ord(char) - _FIRST] if 0 <= ord(char) - _FIRST < len(held) else char for char in text).strip()
 
 
 def clauses(message: str) -> list[str]:
-    """The parts of a message that says what to do first and what then; most have one."""
+    """Split a message like "do this, then that" into its parts; most messages have one."""
     hidden, held = without_quotations(message)
     parts = [part.strip(" ,;") for part in _THEN.split(hidden)]
     marked = [f'"{text}"' for text in held]
@@ -68,7 +68,7 @@ def clauses(message: str) -> list[str]:
 
 
 def said_content(message: str) -> str | None:
-    """The text that a message wants written word for word, where it has one."""
+    """Return the literal text that a message asks to write, or None."""
     start, end = message.find("{"), message.rfind("}")
     if 0 <= start < end and '"' not in message[:start]:
         return message[start : end + 1]
@@ -82,7 +82,7 @@ def said_content(message: str) -> str | None:
 
 
 def subject(message: str) -> str:
-    """What the text is to be about: the message without politeness and without where to put it."""
+    """Return the subject of the text to write: the message without polite phrases and without the target file."""
     text = _PLEASE.sub("", " ".join(message[:MAX_MESSAGE_CHARS].split()))
     text = _FILE_FIRST.sub("Write ", _INTO_FILE.sub("", text))
     text = _VERB.sub("Write ", _A_FILE.sub("a text", _FILE.sub("", text)))
@@ -90,28 +90,28 @@ def subject(message: str) -> str:
 
 
 def is_question(message: str) -> bool:
-    """Whether the message asks something or asks for a summary."""
+    """Return whether the message is a question or asks for a summary."""
     return message.rstrip().endswith("?") or bool(_ASKS.match(message))
 
 
 def begins_with_edit(message: str) -> bool:
-    """Whether the message begins with a word that changes what is there."""
+    """Return whether the message begins with a verb of editing, such as `replace`."""
     return bool(_EDITS.match(_PLEASE.sub("", message.strip())))
 
 
 def begins_with_look(message: str) -> bool:
-    """Whether the message begins with a word that looks at what is there."""
+    """Return whether the message begins with a verb of reading, such as `show`."""
     return bool(_LOOKS.match(_PLEASE.sub("", message.strip())))
 
 
 def file_stem(message: str) -> str:
-    """A name for a file that was given none, from the words of its subject."""
+    """Make a file name from the words of the message's subject."""
     words = [word for word in re.findall(r"[a-z0-9]+", subject(message).lower()) if word not in _FILLER]
     return "-".join(words[:4])[:40] or "text"
 
 
 def listed(message: str) -> list[str]:
-    """The items that a message lists: numbered, or after a colon between commas or line breaks."""
+    """Return the items of a list in a message: numbered, or after a colon, separated by commas or line breaks."""
     numbered = [item.strip(" ,;.") for item in _NUMBER.split(message[:MAX_MESSAGE_CHARS])[1:]]
     if len(numbered) > 1:
         return [item for item in numbered if item]
@@ -129,7 +129,7 @@ def _is_file(name: str) -> bool:
 
 
 def _without_file_sentence(text: str) -> str:
-    """The text without a last sentence that only says which file is meant."""
+    """Return the text without a last sentence that only names the file."""
     head, mark, last = text.rpartition(". ")
     return f"{head}." if mark and file_names(last) and "file" in last.lower() else text
 

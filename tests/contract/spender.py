@@ -1,4 +1,4 @@
-"""A program to be killed: some conversations of one tree that spend from one budget until nothing is left."""
+"""A program for the tests to kill: conversations of one tree that spend from one budget until it is exhausted."""
 
 import asyncio
 import os
@@ -20,11 +20,11 @@ LARGEST: Final = 1_000
 CONVERSATIONS: Final = 25
 
 Effects = dict[str, int]
-"""What each call did cost in the world outside, by its key: what a provider would put on its bill."""
+"""The external cost of each call by its key, as a provider would bill it."""
 
 
 def read_effects(file: Path) -> Effects:
-    """The bill so far; the order of its lines is the order of the calls."""
+    """Return the bill so far, in the order of the calls."""
     lines = file.read_text().splitlines() if file.exists() else []
     effects = {key: int(cost) for key, cost in (line.split(" ") for line in lines)}
     assert len(effects) == len(lines), "a call was made twice"
@@ -32,7 +32,7 @@ def read_effects(file: Path) -> Effects:
 
 
 async def main(folder: str, process: int, seed: int) -> None:
-    """Prints when it is ready and when it is done."""
+    """Spend the budget; print when ready and when done."""
     chance = random.Random(seed)
     bill = Path(folder) / "bill"
     names = [ConversationId(f"conv_{process}_{n}") for n in range(CONVERSATIONS)]
@@ -43,7 +43,7 @@ async def main(folder: str, process: int, seed: int) -> None:
 
 
 async def converse(store: SqliteStore, name: ConversationId, bill: Path, chance: random.Random) -> None:
-    """Takes the conversation over, settles what was left open, and spends."""
+    """Take the conversation over, settle its open reservations, and spend."""
     header = ConversationStarted(tenant="t", project="p", user="u", parent=ConversationId("conv_root"))
     try:
         await store.info(name)
@@ -75,12 +75,12 @@ async def converse(store: SqliteStore, name: ConversationId, bill: Path, chance:
 
 
 def amounts(cost: int) -> Amounts:
-    """What a call of that cost comes to: as many tokens as milliseconds."""
+    """Return the amounts of a call of that cost: as many tokens as milliseconds."""
     return Amounts(tokens=cost, wall_ms=cost)
 
 
 def charge(bill: Path, key: str, cost: int) -> None:
-    """One write, which no kill can tear."""
+    """Append to the bill in one write, which a kill cannot tear."""
     descriptor = os.open(bill, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{key} {cost}\n".encode())
     os.close(descriptor)

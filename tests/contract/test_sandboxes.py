@@ -8,6 +8,8 @@ import pytest
 from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.testing.sandbox_contract import SANDBOX_CONTRACT, Check
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("check", SANDBOX_CONTRACT, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("cgroups", [True, False], ids=["groups", "watchdog"])

@@ -1,4 +1,4 @@
-"""A program to be killed: appends to a store from several tasks and prints what was acknowledged."""
+"""A program for the tests to kill: appends to a store from several tasks and prints the acknowledged entries."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from timeloom.wire.record import encode_record
 
 
 async def main(folder: str, seed: int) -> None:
-    """Goes on until it is killed."""
+    """Append until the process is killed."""
     chance = random.Random(seed)
     async with await SqliteStore.open(folder) as store:
         print("open", flush=True)
@@ -22,7 +22,7 @@ async def main(folder: str, seed: int) -> None:
 
 
 async def converse(store: SqliteStore, name: ConversationId, chance: random.Random) -> None:
-    """Appends after what is there; now and then deletes the conversation and begins it again."""
+    """Append to the conversation; sometimes delete it and start it again."""
     try:
         tail = (await store.info(name)).tail
     except ConversationUnknownError:
@@ -41,7 +41,7 @@ async def converse(store: SqliteStore, name: ConversationId, chance: random.Rand
 
 
 def random_block(chance: random.Random) -> AnyBlock:
-    """A block of any size, with or without a payload."""
+    """Return a block of any size, with or without a payload."""
     text = f"{chance.random()} " + "word " * chance.choice([1, 100, 5000])
     match chance.randrange(3):
         case 0:

@@ -1,4 +1,4 @@
-"""The checker: what a journal and the outside prove of a conversation whose process was killed again and again."""
+"""Checks the journal and the effect log of a conversation whose process was killed repeatedly."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ Result = ResultContent | ResultDigest | ResultStatus
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of a conversation: its journal, what `verify` and `replay` say of it, and what stands outside."""
+    """The journal of a conversation, the findings of `verify` and `replay`, the effect log and the files."""
 
     entries: Sequence[Entry]
     lines: Sequence[Line]
@@ -45,7 +45,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problems(evidence: Evidence, undisturbed: Evidence) -> list[str]:
-    """What is wrong with a conversation that was killed, held against the same one that was not."""
+    """Return the problems of a killed conversation, compared with the same conversation without a kill."""
     return [
         *evidence.findings,
         *_lost(evidence),
@@ -61,7 +61,7 @@ def problems(evidence: Evidence, undisturbed: Evidence) -> list[str]:
 
 
 def _lost(evidence: Evidence) -> Iterator[str]:
-    """No acknowledged entry is lost or another one."""
+    """No acknowledged entry is missing or changed."""
     known = {entry.seq: record_sha256(entry) for entry in evidence.entries}
     for line, tail in _with_tails(evidence.lines):
         match line:
@@ -74,7 +74,7 @@ def _lost(evidence: Evidence) -> Iterator[str]:
 
 
 def _turns(evidence: Evidence) -> Iterator[str]:
-    """Every turn has ended, once, and the list of open turns says so."""
+    """Every turn has ended exactly once, and the list of open turns is empty."""
     started = [entry.turn_id for entry in evidence.entries if isinstance(entry.block, TurnStarted)]
     ended = [entry.turn_id for entry in evidence.entries if isinstance(entry.block, TurnEnded)]
     if started != ended:
@@ -84,7 +84,7 @@ def _turns(evidence: Evidence) -> Iterator[str]:
 
 
 def _rests(evidence: Evidence) -> Iterator[str]:
-    """A life that ended by itself left nothing open, or a question that is on the timeline."""
+    """A process that ended by itself left no open turn, or one with an open question on the timeline."""
     for line, tail in _with_tails(evidence.lines):
         if isinstance(line, Rested):
             progress = fold(evidence.entries[:tail], Views()).progress
@@ -96,7 +96,7 @@ def _rests(evidence: Evidence) -> Iterator[str]:
 
 
 def _runs(evidence: Evidence) -> Iterator[str]:
-    """A tool runs with its intent stored, never after its receipt, once in a life, and with leave where it needs it."""
+    """A tool runs after its intent is stored, never after its receipt, and once per process."""
     intents = _places([(seq, block.tool_call_id) for seq, block in _blocks(evidence, ToolCall)])
     receipts = _places([(seq, block.tool_call_id) for seq, block in _results(evidence)])
     begun: set[str] = set()
@@ -115,7 +115,7 @@ def _runs(evidence: Evidence) -> Iterator[str]:
 
 
 def _leave(evidence: Evidence) -> Iterator[str]:
-    """What cannot be undone runs after a person has approved it and that was let through."""
+    """An irreversible call runs only after a person approved it and the gate allowed it."""
     decisions = [(seq, one.tool_call_id) for seq, one in _blocks(evidence, ApprovalDecided) if one.approved]
     gates = [(seq, one.tool_call_id) for seq, one in _blocks(evidence, Gate) if one.verdict == "allow"]
     approved, allowed = _places(decisions), _places(gates)
@@ -135,7 +135,7 @@ def _receipts(evidence: Evidence) -> Iterator[str]:
 
 
 def _effects(evidence: Evidence, undisturbed: Evidence) -> Iterator[str]:
-    """What cannot be undone was done as often as without a kill, by one call each; all else at least once."""
+    """Irreversible effects happen as often as without a kill, each by one call; all others at least once."""
     for (tool, call), times in Counter((line.tool, line.call) for line in _done(evidence)).items():
         if times > 1 and tool in IRREVERSIBLE:
             yield f"{tool} had its effect {times} times as {call}"
@@ -147,7 +147,7 @@ def _effects(evidence: Evidence, undisturbed: Evidence) -> Iterator[str]:
 
 
 def _requests(evidence: Evidence) -> Iterator[str]:
-    """Every request that a model got is on the timeline, each attempt of a round with its number."""
+    """Every model request is on the timeline before it is sent, and attempts of a round are numbered."""
     calls = [seq for seq, block in _blocks(evidence, ModelCalled) if block.purpose == "decision"]
     asked = 0
     for line, tail in _with_tails(evidence.lines):
@@ -169,7 +169,7 @@ def _requests(evidence: Evidence) -> Iterator[str]:
 
 
 def _differences(evidence: Evidence, undisturbed: Evidence) -> Iterator[str]:
-    """What was said, decided and answered, and the files, are the same as without a kill."""
+    """Messages, decisions, answers and files equal those without a kill."""
     for what, found, expected in (
         ("answers", _answers(evidence), _answers(undisturbed)),
         ("ends", _ends(evidence), _ends(undisturbed)),
@@ -204,7 +204,7 @@ def _called(evidence: Evidence) -> list[tuple[str, object]]:
 
 
 def _with_tails(lines: Sequence[Line]) -> Iterator[tuple[Line, int]]:
-    """Each line with the tail that the journal was known to have reached before it."""
+    """Yield each line with the journal length that was known before it."""
     tail = 0
     for line in lines:
         yield line, tail
@@ -229,5 +229,5 @@ def _done(evidence: Evidence) -> Iterator[Did]:
 
 
 def _places(found: Sequence[tuple[int, str | None]]) -> dict[str, int]:
-    """Where each call is first spoken of."""
+    """Return the first entry number of each call."""
     return {call: seq for seq, call in reversed(found) if call}

@@ -1,4 +1,4 @@
-"""What tests of killed turns share, because it takes long to make: a process to fork, and scenes without a kill."""
+"""Session fixtures of the crash tests: a process to fork, and each scene without a kill."""
 
 from collections.abc import Generator, Mapping
 
@@ -17,7 +17,7 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Generator[Zygote]:
 
 @pytest.fixture(scope="session")
 def undisturbed(forks: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Undisturbed]:
-    """What is left of each scene without a kill."""
+    """Return the result of each scene without a kill."""
     folder = tmp_path_factory.mktemp("undisturbed")
     found: dict[str, Undisturbed] = {}
     for scene in SCENES:

@@ -1,4 +1,4 @@
-"""Scenes: what a user says, what the model answers, the tools it calls, and the person who is asked."""
+"""Scenes of the crash tests: user messages, model decisions, tools and a scripted user who approves."""
 
 import json
 import re
@@ -20,21 +20,21 @@ from timeloom.tools.react.toolset import react_tools
 from timeloom.tools.registry import ToolRegistry
 
 SEEN = re.compile(r"seen-[a-z]+-\w+")
-"""What tools show the model, and what it repeats in its answer: an answer is the same only if the prompt was."""
+"""Marks that tools return and that the model repeats in its answer: equal answers imply equal prompts."""
 
 IRREVERSIBLE = ("t.send", "t.pay")
 
 REFUSED = "spam"
-"""What the person never allows."""
+"""The parameter that the scripted user never approves."""
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """What is said, and the decisions that are made; an answer ends a turn."""
+    """User messages and model decisions; an answer ends a turn."""
 
     prompts: Sequence[str]
     decisions: Sequence[dict[str, object]]
     followup_after: str = ""
-    """The tool during whose first call the user says something more."""
+    """The tool during whose first call the user sends a followup."""
 
 
 def calls(tool_id: str, **params: object) -> dict[str, object]:
@@ -72,7 +72,7 @@ SCENES = {
 
 
 class CrashModel:
-    """A scripted model that streams, and whose answer says what it has seen."""
+    """A scripted model that streams, and whose answer repeats the marks in its prompt."""
 
     def __init__(self, scene: Scene, outside: Outside, addition: str = "") -> None:
         self._scene = scene
@@ -114,7 +114,7 @@ def _said(decision: str) -> str:
 
 
 class WatchedTool:
-    """A tool whose calls are put down outside, with a boundary before and after."""
+    """A tool whose calls are logged, with a boundary before and after."""
 
     def __init__(self, inner: Tool, outside: Outside, *, times: int = 1) -> None:
         self._inner = inner
@@ -140,7 +140,7 @@ class WatchedTool:
 
 
 def own_tools(outside: Outside, store_room: Path, send_effect: Effect) -> list[Tool]:
-    """A tool of each effect class; of those that cannot be repeated, one that can tell what became of its calls."""
+    """Return a tool of each effect class; one of the irreversible tools can reconcile its calls."""
 
     async def look(what: str, context: ToolContext) -> str:
         """Looks at something."""
@@ -178,13 +178,13 @@ def own_tools(outside: Outside, store_room: Path, send_effect: Effect) -> list[T
 
 
 def _put_away(store_room: Path, what: str) -> int:
-    """How many things are there once this one is."""
+    """Store the item and return the number of stored items."""
     (store_room / what).write_text(what)
     return len(list(store_room.iterdir()))
 
 
 def crash_registry(outside: Outside, store_room: Path, fault: str = "") -> ToolRegistry:
-    """All tools, watched; by a fault one of them runs twice, or says that it may."""
+    """Return the registry of all instrumented tools; a fault makes a tool run twice or declare a wrong effect."""
     tools: list[Tool] = [*react_tools(), *own_tools(outside, store_room, _send_effect(fault))]
     twice = "t.look" if fault == "a tool runs twice" else ""
     return ToolRegistry(WatchedTool(one, outside, times=2 if one.spec.tool_id == twice else 1) for one in tools)
@@ -195,19 +195,19 @@ def _send_effect(fault: str) -> Effect:
 
 
 class Person:
-    """Who sits before the terminal: says something more once, and decides what is asked after looking outside."""
+    """A scripted user: sends one followup, and decides on approvals after reading the effect log."""
 
     def __init__(self, scene: Scene, outside: Outside) -> None:
         self._scene = scene
         self._outside = outside
 
     async def catch_up(self, turns: Turns) -> None:
-        """Says and decides what there is to say and decide in the conversation as it was found."""
+        """Send the followup and the decision that the conversation still needs."""
         await self.say_more(turns)
         await self._decide(turns)
 
     async def say_more(self, turns: Turns) -> None:
-        """Says something more in the turn that uses the tool, unless that was said."""
+        """Send the followup in the turn that uses the tool, unless it was already sent."""
         session = turns.session
         entries = await session.entries(range(1, session.views.tail + 1))
         used = any(isinstance(e.block, ToolCall) and e.block.tool_id == self._scene.followup_after for e in entries)

@@ -1,4 +1,4 @@
-"""The outside: a file beside the data folder in which a process puts down what it does, before it can be killed."""
+"""A log of effects in a file beside the data folder, written before the process can be killed."""
 
 import os
 import re
@@ -10,20 +10,20 @@ import msgspec
 
 
 class Born(msgspec.Struct, frozen=True, tag=True):
-    """A life opened the folder, and its conversation ended there."""
+    """A process opened the folder and found a conversation of this length."""
 
     tail: int
 
 
 class Stored(msgspec.Struct, frozen=True, tag=True):
-    """An append was acknowledged: an entry and the hash of its record."""
+    """An append was acknowledged: the entry's number and the hash of its record."""
 
     seq: int
     sha256: str
 
 
 class Asked(msgspec.Struct, frozen=True, tag=True):
-    """A model got a request for a decision."""
+    """A model received a request for a decision."""
 
 
 class Began(msgspec.Struct, frozen=True, tag=True):
@@ -34,7 +34,7 @@ class Began(msgspec.Struct, frozen=True, tag=True):
 
 
 class Did(msgspec.Struct, frozen=True, tag=True):
-    """A tool had its effect in the world."""
+    """A tool had its external effect."""
 
     tool: str
     call: str
@@ -42,13 +42,13 @@ class Did(msgspec.Struct, frozen=True, tag=True):
 
 
 class Passed(msgspec.Struct, frozen=True, tag=True):
-    """A step boundary was reached: the number of the round, and a name that is the same when it is reached again."""
+    """A step boundary was reached: the round's number and a name that is the same when it is reached again."""
 
     place: str
 
 
 class Rested(msgspec.Struct, frozen=True, tag=True):
-    """A life ended by itself and says whether all turns have ended."""
+    """A process ended by itself; `done` tells whether all turns have ended."""
 
     done: bool
 
@@ -59,7 +59,7 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 class Outside:
-    """Writes lines that survive whoever writes them, and ends the process at the boundary where it is to die."""
+    """Writes lines that survive the process, and kills the process at the planned boundary."""
 
     def __init__(self, path: Path, kill_at: int | None = None, kill_at_new: str = "") -> None:
         self._path = path
@@ -70,19 +70,19 @@ class Outside:
         self._kill_at = kill_at
         self._kill_at_new = kill_at_new
         self.rounds = 0
-        """Rounds that the conversation has begun."""
+        """Number of rounds that the conversation has started."""
 
     def put(self, line: Line) -> None:
-        """Writes the line, whole and to the disk."""
+        """Write the line and sync it to the disk."""
         os.write(self._file, msgspec.json.encode(line) + b"\n")
         os.fdatasync(self._file)
 
     def lines(self) -> list[Line]:
-        """All that was ever put down."""
+        """Return all lines of all processes."""
         return list(read_lines(self._path))
 
     def boundary(self, place: str) -> None:
-        """Notes that the boundary is reached, and dies where that was wanted."""
+        """Record that the boundary was reached, and kill the process if that is planned."""
         place = f"{self.rounds} {place}"
         is_new = place not in self._known
         self._known.add(place)
@@ -94,7 +94,7 @@ class Outside:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of the file; the last one may be torn."""
+    """Yield the lines of the file; skip a torn last line."""
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield _DECODER.decode(line)

@@ -1,7 +1,7 @@
-"""A disk that forgets: records what a store does to its files, and shows what a power cut could leave of it.
+"""A simulated disk: records a store's file operations and derives states that a power cut could leave.
 
-The model is stricter than file systems are. What was written to a file and not synced may be there or not, each sector
-by itself; a name that was added, moved or removed and whose folder was not synced may be so or not, each by itself.
+The model is stricter than real file systems. Each unsynced sector of a file may be written or not, independently. Each
+name that was added, moved or removed may be changed or not, independently, unless its folder was synced.
 """
 
 import random
@@ -21,7 +21,7 @@ SECTOR_BYTES = 512
 
 @dataclass(eq=False)
 class Inode:
-    """A file, whatever it is called."""
+    """A file, independent of its name."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Sync:
 
 @dataclass(frozen=True)
 class Names:
-    """A change of names that happens as one: what is taken away, what is put where."""
+    """An atomic change of names: removed names and added names."""
 
     folder: Path
     gone: tuple[Path, ...] = ()
@@ -61,7 +61,7 @@ Operation = Write | Truncate | Sync | Names | SyncFolder
 
 @dataclass
 class Recorder:
-    """Everything that was done under one folder, in order."""
+    """All operations below one folder, in order."""
 
     root: Path
     operations: list[Operation] = field(default_factory=list[Operation])
@@ -70,7 +70,7 @@ class Recorder:
 
     @property
     def now(self) -> int:
-        """How many operations there were."""
+        """The number of operations so far."""
         return len(self.operations)
 
     def place(self, path: Path | str) -> Path:
@@ -98,7 +98,7 @@ class Recorder:
             self.note(Names(target.parent, (source,), ((target, inode),)))
 
     def after_power_cut(self, at: int, chance: random.Random, target: Path) -> None:
-        """Makes in `target` a state that a cut after so many operations could have left."""
+        """Create in `target` a state that a power cut after that many operations could have left."""
         left = _Left(self.operations[:at], chance)
         for path, inode in left.names.items():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ class Recorder:
 
 
 class _Left:
-    """What is on the disk after a cut: all that was synced, and of the rest as much as chance likes."""
+    """The disk after a power cut: everything synced, and a random part of the rest."""
 
     def __init__(self, done: list[Operation], chance: random.Random) -> None:
         self.names: dict[Path, Inode] = {}
@@ -137,13 +137,13 @@ class _Left:
 
 
 def overwrite(content: bytearray, offset: int, piece: bytes) -> None:
-    """Writes into the content, with zeros before the piece where there was nothing."""
+    """Write into the content, with zeros before the piece if the content is shorter."""
     content.extend(bytes(max(0, offset + len(piece) - len(content))))
     content[offset : offset + len(piece)] = piece
 
 
 def sectors(write: Write) -> list[tuple[int, bytes]]:
-    """The write as pieces that are each there or not."""
+    """Return the write as pieces that survive independently."""
     ends = range(write.offset - write.offset % SECTOR_BYTES, write.offset + len(write.data), SECTOR_BYTES)
     starts = [max(write.offset, end) for end in ends]
     return [
@@ -153,7 +153,7 @@ def sectors(write: Write) -> list[tuple[int, bytes]]:
 
 
 class RecordingDisk(Disk):
-    """Does what a disk does, and notes it; `forgets` names what it fails to do."""
+    """A disk that records its operations; `forgets` names a sync that it omits."""
 
     def __init__(self, recorder: Recorder, forgets: str = "") -> None:
         self._recorder = recorder
@@ -187,7 +187,7 @@ class RecordingDisk(Disk):
             self._recorder.note(SyncFolder(self._recorder.place(path)))
 
     def sync(self, descriptor: int) -> None:
-        """Nothing: the real disk under the test may be as slow as it likes."""
+        """Do nothing, so that the real disk does not slow the test down."""
 
 
 class _File(apsw.VFSFile):
@@ -201,7 +201,7 @@ class _File(apsw.VFSFile):
 
     @override
     def xWrite(self, data: bytes, offset: int) -> None:
-        # By name: the driver's own annotation of `data` is of a newer Python.
+        # Called by name, because the driver annotates `data` with a type of a newer Python.
         methodcaller("xWrite", data, offset)(super())
         self._recorder.note(Write(self._inode, offset, bytes(data)))
 
@@ -215,12 +215,12 @@ class _File(apsw.VFSFile):
         if self._forgets != "database":
             self._recorder.note(Sync(self._inode))
         if self._path.name != "journal.db":
-            # SQLite syncs the folder of its log with the log, inside of what is called here.
+            # SQLite syncs its log's folder together with the log, inside of this call.
             self._recorder.note(SyncFolder(self._path.parent))
 
 
 class RecordingVfs(apsw.VFS):
-    """SQLite's own way to files, with notes taken."""
+    """SQLite's default VFS with recording."""
 
     def __init__(self, name: str, recorder: Recorder, forgets: str = "") -> None:
         super().__init__(name, "")

@@ -81,7 +81,7 @@ def test_damage_is_found(forks: Zygote, undisturbed: Mapping[str, Undisturbed], 
     evidence = asyncio.run(history.evidence())
     found = problems(evidence, undisturbed["files"].evidence)
     assert f"open turns are listed: ['{CONVERSATION}']" in found
-    assert any("otherwise than its entries" in problem for problem in found)
+    assert any("does not match its entries" in problem for problem in found)
 
 
 Change = Callable[[Evidence], Evidence]

@@ -1,4 +1,4 @@
-"""Histories: one conversation through as many lives of its process as it takes, and what is left of it."""
+"""Runs one conversation through as many killed processes as it takes, and collects the result."""
 
 import asyncio
 import os
@@ -23,20 +23,20 @@ from timeloom.tools.workspace import UNSEEN
 
 PROGRAM = program("tests.crash.victim_process")
 MOST_LIVES = 1000
-"""A history that takes more does not come to its end."""
+"""A conversation that needs more processes does not terminate."""
 
 KILLED = -9
 
 
 class Zygote:
-    """The process that lives are forked from."""
+    """The process that victim processes are forked from."""
 
     def __init__(self, process: subprocess.Popen[bytes], stderr: Path) -> None:
         self._process = process
         self._stderr = stderr
 
     def live(self, plan: Plan) -> int:
-        """Lets a process live by that plan and says how it ended."""
+        """Fork a process by that plan and return its exit status."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(msgspec.json.encode(plan) + b"\n")
         self._process.stdin.flush()
@@ -47,8 +47,8 @@ class Zygote:
 
 @contextmanager
 def zygote(folder: Path) -> Generator[Zygote]:
-    """A process that is ready to be forked; what its children complain of lies in the folder."""
-    # Nobody could collect what a killed process has covered, and collecting it takes longer than living.
+    """Start a process that is ready to be forked; errors of its children go to a file in the folder."""
+    # No coverage: a killed process cannot report it, and collecting takes longer than the process runs.
     quiet = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
     pipe = subprocess.PIPE
     with (
@@ -64,19 +64,19 @@ def zygote(folder: Path) -> Generator[Zygote]:
 
 
 class Undisturbed(msgspec.Struct, frozen=True):
-    """What is left of a scene without a kill, the boundaries on the way, and how long the longest life took."""
+    """The result of a scene without a kill, its boundaries, and the duration of the longest process."""
 
     evidence: Evidence
     boundaries: Sequence[str]
     life_s: float
 
     def boundary(self, name: str) -> int:
-        """The number of the first boundary with that name."""
+        """Return the number of the first boundary with that name."""
         return next(number for number, place in enumerate(self.boundaries, 1) if place.endswith(name))
 
 
 class History:
-    """A conversation in a folder of its own."""
+    """A conversation in a new folder, run by a sequence of processes."""
 
     def __init__(self, zygote: Zygote, folder: Path, scene: str) -> None:
         self._zygote = zygote
@@ -84,12 +84,12 @@ class History:
         self._scene = scene
         self.kills = 0
         self.life_s = 0.0
-        """How long the longest life took."""
+        """Duration of the longest process."""
         (folder / "room").mkdir(parents=True)
         (folder / "outside.jsonl").touch()
 
     def live(self, fate: Fate) -> int:
-        """One life, and how it ended."""
+        """Run one process and return its exit status."""
         born = time.monotonic()
         status = self._zygote.live(Plan(str(self.folder), self._scene, fate))
         self.kills += status == KILLED
@@ -97,7 +97,7 @@ class History:
         return status
 
     def play(self, fates: Iterable[Fate] = ()) -> Evidence:
-        """Lives, by these fates as long as there are any, until the last turn has ended; what is left then."""
+        """Run processes, with these plans first, until the last turn has ended; return the evidence."""
         for lives, fate in enumerate(chain(fates, repeat(Fate()))):
             assert lives < MOST_LIVES, "the conversation does not come to its end"
             if self.live(fate) == DONE:
@@ -105,11 +105,11 @@ class History:
         return asyncio.run(self.evidence())
 
     def passed(self) -> list[str]:
-        """The boundaries that were reached, in order."""
+        """Return the boundaries that were reached, in order."""
         return [line.place for line in read_lines(self.folder / "outside.jsonl") if isinstance(line, Passed)]
 
     async def evidence(self) -> Evidence:
-        """What is left in the folder."""
+        """Return the evidence that the folder contains."""
         async with await SqliteStore.open(self.folder / "data") as store:
             findings = [finding.message for finding in (await store.verify()).findings]
             replayed = [found async for found in replay(store, CONVERSATION)]
@@ -123,7 +123,7 @@ class History:
             )
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """The files of the conversation's turns, by number of the turn and name."""
+        """Yield the files of the conversation's turns, by turn number and name."""
         workspace = self.folder / "data" / "workspaces" / CONVERSATION
         for number, turn in enumerate(sorted(workspace.iterdir()), 1):
             for file in sorted(turn.rglob("*")):

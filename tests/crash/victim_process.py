@@ -1,7 +1,7 @@
-"""A program to be killed: lives of a process that holds a conversation, each forked from this one, which stays.
+"""A fork server for the crash tests: each fork runs a conversation and is killed as planned.
 
-It reads plans from standard input, a JSON object a line, and answers each with how that life ended. What is imported is
-imported once, so that a life begins within milliseconds.
+It reads plans from standard input, one JSON object per line, and answers each with the exit status of that process.
+Modules are imported once, so that a fork starts within milliseconds.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ DONE, BROKEN, WAITING = 0, 1, 3
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """How a life is to end; without a word, by itself."""
+    """How a process is to end; by default it ends by itself."""
 
     kill_at: int | None = None
-    """Die at that boundary, counted over all lives."""
+    """Kill the process at that boundary, counted over all processes."""
     kill_at_new: str = ""
-    """Die at the first boundary that no life has reached before and whose name matches the pattern."""
+    """Kill the process at the first boundary that no process has reached before and whose name matches the pattern."""
     kill_after_s: float | None = None
     fault: str = ""
-    """Something that goes wrong, for the checker to find."""
+    """A fault to inject for the checker to find."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Where a life takes place, and its fate."""
+    """The folder and the scene of a process, and how it is to end."""
 
     folder: str
     scene: str
@@ -58,13 +58,13 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Death(msgspec.Struct, frozen=True):
-    """How a life ended: its exit status, below zero for a signal."""
+    """The exit status of a process; negative for a signal."""
 
     status: int
 
 
 class WatchedStore(SqliteStore):
-    """A store with a boundary before each append and after it, and a note outside of what it acknowledged."""
+    """A store with a boundary before and after each append, which logs the acknowledged entries."""
 
     outside: Outside
 
@@ -82,12 +82,12 @@ class WatchedStore(SqliteStore):
 
 
 def record_sha256(entry: Entry) -> str:
-    """The hash of the entry as it is stored."""
+    """Return the hash of the entry's stored record."""
     return hashlib.sha256(encode_record(entry)).hexdigest()
 
 
 class Life:
-    """One process from its start to wherever it comes."""
+    """One process from its start to its end."""
 
     def __init__(self, plan: Plan, store: WatchedStore, outside: Outside) -> None:
         self._plan = plan
@@ -98,7 +98,7 @@ class Life:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def live(self) -> int:
-        """Goes on with what was left open, then says what there is left to say."""
+        """Resume open turns, then send the remaining prompts of the scene."""
         if self._plan.fate.fault == "a turn is left open":
             return DONE
         for outcome in await recover(self._store, self._opened):
@@ -149,7 +149,7 @@ class Life:
 
 
 async def live(plan: Plan) -> int:
-    """A life by that plan."""
+    """Run a process by that plan and return its exit status."""
     folder = Path(plan.folder)
     outside = Outside(folder / "outside.jsonl", plan.fate.kill_at, plan.fate.kill_at_new)
     async with await WatchedStore.open(folder / "data") as store:
@@ -163,7 +163,7 @@ async def live(plan: Plan) -> int:
 
 
 def fork(plan: Plan) -> Death:
-    """Lets a child live by that plan."""
+    """Run the plan in a forked child and return its exit status."""
     child = os.fork()
     if not child:
         status = BROKEN
@@ -173,7 +173,7 @@ def fork(plan: Plan) -> Death:
             traceback.print_exc()
             raise
         finally:
-            # Nothing of this process may run on in the child, whatever happened to it.
+            # Nothing of the parent process may run in the child, also after an error.
             sys.stderr.flush()
             os._exit(status)
     if plan.fate.kill_after_s is not None:

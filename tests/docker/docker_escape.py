@@ -1,4 +1,4 @@
-"""A plug-in of pytest (`-p docker_escape`) with which the escape suite tries containers, not the local sandbox."""
+"""A pytest plug-in (`-p docker_escape`) that runs the escape suite against containers."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What the tests of containers are built from: an open sandbox, a broker that answers, and what is left afterwards."""
+"""Harness for the container sandbox: an open sandbox, an echoing broker and checks for leftovers."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ STRATEGIES: tuple[Strategy, ...] = ("split", "combined")
 
 
 class EchoBroker:
-    """Answers a call with its parameters, and a fetch with its path."""
+    """Answers a call with its parameters and a fetch with its path."""
 
     async def call(self, tool_id: str, params: str) -> str:
         return f'{{"ok": true, "error": null, "ret": {params}}}'
@@ -27,7 +27,7 @@ class EchoBroker:
 
 
 def profile(runs: Path, strategy: Strategy = "split", **more: object) -> DockerProfile:
-    """A profile for the engine of these tests, with more settings by name."""
+    """Return a profile for the engine of these tests, with further settings by name."""
     settings: dict[str, object] = {"socket": SOCKET, "runs_dir": runs, "container_strategy": strategy, **more}
     return DockerProfile(**settings)  # type: ignore[arg-type]
 
@@ -42,14 +42,14 @@ async def opened(settings: DockerProfile) -> AsyncGenerator[DockerSandbox]:
 
 
 async def ran(sandbox: DockerSandbox, code: str, limits: Limits | None = None) -> Ran:
-    """How the program ended; what it left is gone."""
+    """Run the program and return how it ended; its output folder is removed."""
     program = Program(code=code, execution_id="exec_1", limits=limits or Limits(wall_s=30))
     async with sandbox.run(program, EchoBroker(), lambda _stream, _text: None) as result:
         return result
 
 
 async def containers(runs: Path) -> list[str]:
-    """The containers that there are of supervisors with these folders."""
+    """Return the existing containers of supervisors with these folders."""
     return [each.id for each in await Engine(Path(SOCKET)).containers(f"{RUNS_LABEL}={runs}")]
 
 

@@ -54,7 +54,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("argument", HOSTILE)
 def test_whatever_could_open_a_container_is_refused(argument: str) -> None:
-    with pytest.raises(ProfileError, match=r"is not taken in extra_args, only --memory, .*--pids-limit") as caught:
+    with pytest.raises(
+        ProfileError, match=r"is not allowed in extra_args; allowed are --memory, .*--pids-limit"
+    ) as caught:
         DockerSandbox(DockerProfile(extra_args=("--cpus", "1", argument, "1")))
     assert caught.value.code == "setting_invalid"
 
@@ -110,7 +112,7 @@ def test_sizes_are_read_as_engines_write_them() -> None:
 
 @pytest.mark.parametrize("mode", ["container:abc", "host extra", "", "-x", "ns:/proc/1/ns/net", "a" * 100])
 def test_a_network_is_one_by_name(mode: str) -> None:
-    with pytest.raises(ProfileError, match="network_mode is none, host, bridge or the name"):
+    with pytest.raises(ProfileError, match="network_mode must be none, host, bridge or a network name"):
         read_caps(DockerProfile(network_mode=mode))
 
 

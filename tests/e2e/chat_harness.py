@@ -1,4 +1,4 @@
-"""What a conversation of the tests is made of: a scripted model and programs that talk with it."""
+"""Harness for `timeloom chat`: a scripted model, and processes with or without a terminal."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def thought(text: str) -> str:
 
 
 class Stage:
-    """A folder with a script, and programs on it: with a terminal of their own or without any."""
+    """A folder with a script, and processes that use it with or without a terminal."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

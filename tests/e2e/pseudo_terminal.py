@@ -1,4 +1,4 @@
-"""A real pseudo-terminal around a program, judged by what its screen shows."""
+"""Runs a program on a pseudo-terminal and reads its screen."""
 
 import fcntl
 import os
@@ -16,18 +16,18 @@ from typing import Self
 import pyte
 
 DEADLINE_S = 60.0
-"""How long a text may take to appear on a slow and busy machine; nothing is expected to take that long."""
+"""Longest wait for a text to appear on a slow and busy machine; nothing is expected to take that long."""
 
 
 class PseudoTerminal:
-    """Runs `timeloom` on a terminal of its own: types, and waits for what appears."""
+    """Runs `timeloom` on a new terminal: types text and waits for output."""
 
     def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, environ: Mapping[str, str] | None = None):
         self._screen = pyte.HistoryScreen(columns, rows, history=5000)
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
         command = [sys.executable, "-m", "timeloom", *arguments]
-        # Whoever runs the tests may have a terminal of another size, and say so in variables.
+        # The environment of the tests may set another terminal size.
         others = ("NO_COLOR", "FORCE_HYPERLINK", "COLUMNS", "LINES")
         known = {name: value for name, value in os.environ.items() if name not in others}
         size = struct.pack("HHHH", rows, columns, 0, 0)
@@ -48,7 +48,7 @@ class PseudoTerminal:
 
     @property
     def text(self) -> str:
-        """All that was printed and is shown, scrolled out of sight or not."""
+        """All text on the screen and in the scroll-back."""
         above = ["".join(line[x].data for x in range(self._screen.columns)) for line in self._screen.history.top]
         return "\n".join(line.rstrip() for line in (*above, *self._screen.display)).rstrip()
 
@@ -59,7 +59,7 @@ class PseudoTerminal:
         self.type(text + "\r")
 
     def wait(self, *words: str) -> str:
-        """What the terminal shows once all of these appear."""
+        """Wait until all of these texts appear and return the screen text."""
         end = time.monotonic() + DEADLINE_S
         while missing := [one for one in words if one not in self.text]:
             if time.monotonic() > end or not self._read():
@@ -67,7 +67,7 @@ class PseudoTerminal:
         return self.text
 
     def wait_gone(self, words: str) -> str:
-        """What the terminal shows once this is no longer there."""
+        """Wait until this text disappears and return the screen text."""
         end = time.monotonic() + DEADLINE_S
         while words in self.text:
             if time.monotonic() > end or not self._read():
@@ -75,7 +75,7 @@ class PseudoTerminal:
         return self.text
 
     def ended(self) -> int:
-        """The exit code, once the program has ended by itself."""
+        """Wait until the program exits by itself and return the exit code."""
         end = time.monotonic() + DEADLINE_S
         while self._read():
             assert time.monotonic() < end, f"it did not end:\n{self.text}"
@@ -83,7 +83,7 @@ class PseudoTerminal:
         return self._status
 
     def _read(self) -> bool:
-        """Takes in what there is; says whether there can be more."""
+        """Read available output; return whether more can follow."""
         ready, _, _ = select.select([self._fd], [], [], 0.2)
         if not ready:
             return True
@@ -97,6 +97,6 @@ class PseudoTerminal:
 
 
 def escapes(raw: bytes) -> set[bytes]:
-    """The kinds of escape sequences in it: the final letter of each CSI, or the start of any other."""
+    """Return the kinds of escape sequences: the final letter of each CSI, or the first character of any other."""
     found = re.findall(rb"\x1b(?:\[[0-9;?]*([@-~])|([^\[]))", raw)
     return {final or other for final, other in found}

@@ -88,11 +88,11 @@ def test_the_command_that_decides_names_what_the_turn_was_held_with(stage: Stage
 
 def test_names_that_no_tool_has_are_warned_of(stage: Stage) -> None:
     done = stage.run("chat", "--ask-before", "react.writ,react.*")
-    assert "policy.ask_before names 'react.writ', and no tool is called so; did you mean react.write?" in done.stderr
+    assert "policy.ask_before names 'react.writ', which is not a tool; did you mean react.write?" in done.stderr
     assert done.stderr.count("warning") == 1
 
 
-@pytest.mark.parametrize(("call_id", "words"), [("0123456789ab", "the one that waits is"), ("", "does not wait")])
+@pytest.mark.parametrize(("call_id", "words"), [("0123456789ab", "the waiting call is"), ("", "does not wait")])
 def test_only_the_call_that_waits_is_decided(stage: Stage, call_id: str, words: str) -> None:
     conversation, _ = waiting(stage)
     done = stage.run("approve", conversation, call_id)
@@ -106,7 +106,7 @@ def test_a_conversation_in_which_nothing_waits_says_so(stage: Stage) -> None:
     stage.run("approve", conversation, waits)
     done = stage.run("approve", conversation, waits)
     assert done.returncode == 1
-    assert "waits for a decision [approval_unknown]" in done.stderr
+    assert "waits for approval [approval_unknown]" in done.stderr
 
 
 def test_a_message_to_a_turn_that_waits_is_not_read_without_a_terminal(stage: Stage) -> None:
@@ -168,7 +168,7 @@ def test_a_turn_that_waits_can_be_stopped(stage: Stage) -> None:
         terminal.enter("/stop")
         terminal.wait("stopped: the user stopped the turn")
         terminal.enter("/approve")
-        terminal.wait("nothing waits for a decision")
+        terminal.wait("no call waits for a decision")
 
 
 def test_a_dumb_terminal_asks_in_plain_lines(stage: Stage) -> None:

@@ -30,4 +30,4 @@ def test_a_compaction_is_an_event_with_its_tokens(tmp_path: Path) -> None:
 
 def test_people_are_told_in_a_line(tmp_path: Path) -> None:
     _, err = talk(tmp_path)
-    assert "older parts of the conversation were summed up: " in err
+    assert "older parts of the conversation were summarized: " in err

@@ -35,14 +35,14 @@ def found_in(folder: Path) -> list[str]:
 def test_a_message_is_erased_at_a_word_and_only_then(stage: Stage) -> None:
     conversation, path = talked(stage)
     asked = stage.run("erase", conversation, path)
-    assert (asked.returncode, "say --yes" in asked.stderr, path in asked.stdout) == (1, True, True)
+    assert (asked.returncode, "pass --yes" in asked.stderr, path in asked.stdout) == (1, True, True)
     assert found_in(stage.data)
     done = stage.run("erase", conversation, path, "--yes")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Erased.")
     assert found_in(stage.data) == []
     assert stage.run("verify").returncode == 0
     replayed = stage.run("replay", "--verify")
-    assert (replayed.returncode, "unchecked because what they showed was erased: " in replayed.stdout) == (0, True)
+    assert (replayed.returncode, "unchecked because their content was erased: " in replayed.stdout) == (0, True)
     assert stage.run("replay", "--cache").returncode == 0
     listed = stage.run("replay").stdout
     assert " erased " in listed
@@ -50,7 +50,7 @@ def test_a_message_is_erased_at_a_word_and_only_then(stage: Stage) -> None:
     prompt = stage.run("replay", "--prompt", f"ar:{turn}.react.model.1")
     assert (prompt.returncode, "was erased" in prompt.stderr, "[ERASED]" in prompt.stdout) == (0, True, True)
     again = stage.run("erase", conversation, path, "--yes")
-    assert (again.returncode, "erased before: 1" in again.stdout) == (0, True)
+    assert (again.returncode, "already erased: 1" in again.stdout) == (0, True)
     assert stage.run("chat", "--conversation", conversation, typed="More?\n").returncode == 1
 
 

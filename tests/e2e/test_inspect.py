@@ -116,7 +116,7 @@ def test_what_is_not_there_is_said(odd: Path, tmp_path: Path) -> None:
         done = inspect(odd, what)
         assert (done.returncode, done.stdout) == (1, "")
         assert "expected a seq from 1 to 9 or a path [entry_unknown]" in done.stderr
-    assert "is no turn of it" in inspect(odd, "--turn", "9").stderr
+    assert "turns are numbered from 1 to" in inspect(odd, "--turn", "9").stderr
     assert "conversation_unknown" in inspect(odd, "--conversation", "conv_nope").stderr
     assert inspect(tmp_path).returncode == 2
 

@@ -67,7 +67,7 @@ def test_a_model_that_cannot_be_asked_is_a_failure(tmp_path: Path) -> None:
 def test_a_case_that_is_none_is_an_error_of_usage(script: str, tmp_path: Path) -> None:
     done = check("--model", script, "--only", "nothing", folder=tmp_path)
     assert done.returncode == 2
-    assert "'nothing' is no group (requests, recovery, odd, stream) and no case" in done.stderr
+    assert "'nothing' is not a group (requests, recovery, odd, stream) or a case" in done.stderr
 
 
 def test_the_local_model_is_checked_where_none_is_named(tmp_path: Path) -> None:

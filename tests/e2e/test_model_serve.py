@@ -76,7 +76,7 @@ def test_a_script_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("- reply: a\n- replyy: b\n")
     done = refusal("--script", str(tmp_path / "bad.yaml"))
     assert done.returncode == 1
-    assert "item 2 (line 2) has the unknown `replyy`" in done.stderr
+    assert "item 2 (line 2) has unknown keys `replyy`" in done.stderr
     assert "[script_malformed]" in done.stderr
 
 

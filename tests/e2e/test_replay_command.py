@@ -176,7 +176,7 @@ def test_a_changed_entry_is_found_though_its_checksum_fits(data_dir: Path) -> No
     prompt = timeloom("replay", "--data-dir", data_dir, "--prompt", str(calls_of(data_dir)[0]["path"]))
     assert prompt.returncode == 1
     assert "write a nope" in prompt.stdout
-    assert "it was made from entries 1-4 [replay_differs]" in prompt.stderr
+    assert "it is built from entries 1-4 [replay_differs]" in prompt.stderr
 
 
 def test_a_changed_tail_is_blamed_on_the_call(data_dir: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_rerun_shows_the_difference_and_leaves_nothing_behind(stage: Stage, tm
     before = sorted(path.relative_to(tmp_path) for path in (tmp_path / "data" / "workspaces").rglob("*"))
     done = stage.run("replay", source, "--from", "8", "--model", f"script:{tmp_path / 'other.yaml'}")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "the last place up to 8 where the model could be asked" in done.stdout
+    assert "the last entry up to 8 where the model can be called" in done.stdout
     assert "The first difference is in round 2" in done.stdout
     rows = [line.split()[:3] for line in done.stdout.splitlines() if "re-run  " in line]
     assert rows[:3] == [

@@ -87,7 +87,7 @@ def test_keys_are_made_and_known_to_a_server_that_runs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--tokens-file", "k.toml", "--tenant", "a/b"), "no owner of a key"),
+        (("--tokens-file", "k.toml", "--tenant", "a/b"), "invalid owner of a key"),
         (("--tokens-file", "k.toml", "--tenant", "a", "--role", "king"), "king"),
         (("--tenant", "a"), "--tokens-file"),
     ],
@@ -134,7 +134,7 @@ def test_a_server_that_cannot_be_is_refused_with_what_to_do(
 def test_who_is_let_in_is_not_said_by_a_file_that_nobody_named(folder: Path) -> None:
     (folder / "timeloom.toml").write_text('[server]\nmode = "tokens"\n')
     refused = timeloom(folder, "serve")
-    assert (refused.returncode, "nobody has named this file" in refused.stderr) == (2, True)
+    assert (refused.returncode, "this file was not named explicitly" in refused.stderr) == (2, True)
     (folder / "timeloom.toml").unlink()
     short = timeloom(folder, "serve", TIMELOOM_SERVER_TOKEN="short")
     assert (short.returncode, "TIMELOOM_SERVER_TOKEN" in short.stderr) == (2, True)

@@ -139,7 +139,9 @@ def test_a_variable_that_sets_nothing_is_warned_about(folder: Path) -> None:
     for command in ("settings", "demo"):
         done = timeloom(folder, command, TIMELOOM_DATA_DIRR="x")
         assert done.returncode == 0
-        assert "warning: the variable TIMELOOM_DATA_DIRR sets nothing; did you mean TIMELOOM_DATA_DIR?" in done.stderr
+        assert (
+            "warning: the variable TIMELOOM_DATA_DIRR is not a setting; did you mean TIMELOOM_DATA_DIR?" in done.stderr
+        )
 
 
 def test_help_names_the_variables_and_the_default_and_needs_no_file_that_is_right(folder: Path) -> None:

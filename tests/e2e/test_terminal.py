@@ -62,7 +62,7 @@ def test_ctrl_c_asks_for_a_new_course(stage: Stage) -> None:
         terminal.enter("begin")
         terminal.wait("This is")
         terminal.type("\x03")
-        terminal.wait("new course (empty stops)>")
+        terminal.wait("new instructions (empty stops)>")
         terminal.enter("the other way")
         shown = terminal.wait("The right way.", "tokens in")
         assert "(broken off)" in shown
@@ -76,7 +76,7 @@ def test_ctrl_c_and_an_empty_line_stop_the_turn(stage: Stage) -> None:
         terminal.enter("begin")
         terminal.wait("This")
         terminal.type("\x03")
-        terminal.wait("new course")
+        terminal.wait("new instructions")
         terminal.enter("")
         terminal.wait("> stop", "stopped")
         terminal.enter("again")
@@ -90,11 +90,11 @@ def test_ctrl_c_twice_leaves_and_the_turn_goes_on_later(stage: Stage) -> None:
         terminal.enter("begin")
         terminal.wait("An answer")
         terminal.type("\x03")
-        terminal.wait("new course")
+        terminal.wait("new instructions")
         terminal.type("\x03")
         assert terminal.ended() == 0
     with stage.chat("--conversation", conversation) as terminal:
-        terminal.wait("going on with the turn", "An answer that nobody waited for at first.", "tokens in")
+        terminal.wait("resuming the interrupted turn", "An answer that nobody waited for at first.", "tokens in")
 
 
 def test_a_turn_whose_program_was_killed_goes_on_by_itself(stage: Stage) -> None:
@@ -105,7 +105,7 @@ def test_a_turn_whose_program_was_killed_goes_on_by_itself(stage: Stage) -> None
         terminal.wait("✓ react.write", "Writ")
     stage.script(call("react.write", path="files/a.md", content="b"), answer("Written, and said so."))
     with stage.chat("--resume") as terminal:
-        shown = terminal.wait("> begin", "going on with the turn", "Written, and said so.", "tokens in")
+        shown = terminal.wait("> begin", "resuming the interrupted turn", "Written, and said so.", "tokens in")
         assert "✓ react.write" not in shown
 
 
@@ -129,9 +129,9 @@ def test_a_file_goes_with_a_message_and_a_binary_is_refused(stage: Stage, tmp_pa
     with stage.chat() as terminal:
         terminal.wait("/help")
         terminal.enter(f"/attach {tmp_path / 'photo.png'}")
-        terminal.wait("only text can be attached")
+        terminal.wait("only text files can be attached")
         terminal.enter(f"/attach {tmp_path / 'fares.csv'}")
-        terminal.wait("fares.csv (22 bytes) goes with the next message")
+        terminal.wait("fares.csv (22 bytes) will be sent with the next message")
         terminal.enter("what does it cost?")
         terminal.wait("with fares.csv", "It is 74.", "tokens in")
         terminal.enter("/timeline")
@@ -146,10 +146,10 @@ def test_commands_say_what_they_know_and_unknown_ones_what_was_meant(stage: Stag
             ("/sorces", "did you mean /sources?"),
             ("/sources", "there are no sources yet"),
             ("/plan", "there is no open plan"),
-            ("/timeline", "nothing has happened yet"),
-            ("/thinking", "there was no thinking"),
-            ("/model nobody:x", "'nobody' is no known provider"),
-            ("/attach", "/attach PATH names a text file"),
+            ("/timeline", "the timeline has no turn yet"),
+            ("/thinking", "the model has shown no thinking yet"),
+            ("/model nobody:x", "'nobody' is not a known provider"),
+            ("/attach", "name a text file: /attach PATH"),
             ("/help", "a message that begins with a slash"),
             ("//etc is a folder?", "1 round · "),
             ("/cost", "this conversation: 1 round"),
@@ -169,7 +169,7 @@ def test_an_earlier_conversation_is_found_by_its_words_and_gone_on_with(stage: S
         terminal.enter("/new")
         terminal.wait("> /new\n\nconversation conv_")
         terminal.enter("/resume dragons")
-        terminal.wait("no other conversation has 'dragons'")
+        terminal.wait("no other conversation contains 'dragons'")
         terminal.enter("/resume ferr")
         terminal.wait("  1. ")
         terminal.enter("1")
@@ -186,7 +186,7 @@ def test_the_model_is_changed_for_the_next_turns(stage: Stage, tmp_path: Path) -
         terminal.enter("begin")
         terminal.wait("From the first.", "tokens in")
         terminal.enter(f"/model script:{tmp_path / 'other.yaml'}")
-        terminal.wait("from the next turn on the model is")
+        terminal.wait("from the next turn on")
         terminal.enter("and now?")
         terminal.wait("From the other.")
 

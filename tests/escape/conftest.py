@@ -1,4 +1,4 @@
-"""The stage of the escape suite, for every kind of sandbox."""
+"""Fixtures of the escape suite: one harness per sandbox kind."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from tests.escape.escape_harness import BACKENDS, SECRET, Stage
 
 @pytest.fixture(scope="session", params=BACKENDS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stage]:
-    """One sandbox for all tests: that it comes through all of them is part of what is tested."""
+    """Return one sandbox for all tests: that it survives all of them is part of the test."""
     folder = tmp_path_factory.mktemp("escape")
     outside = folder / "outside"
     outside.mkdir()

@@ -1,4 +1,4 @@
-"""The stage of the escape suite: sandboxes of every kind that can run here, and programs that try to get out."""
+"""Harness of the escape suite: every sandbox kind that can run here, and programs that try to escape."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Left, TableBroker, left, program
 
 SECRET = "canary-3f9a61c07be2"
-"""What no program may ever see: it stands in our environment and in files around the sandbox."""
+"""A value that no program may see: it is in the environment and in files around the sandbox."""
 
 BACKENDS: dict[str, Callable[[Path], Sandbox]] = {
     "local": lambda folder: LocalSandbox(LocalSettings(folder=folder, warm=0)),
@@ -21,15 +21,15 @@ BACKENDS: dict[str, Callable[[Path], Sandbox]] = {
 
 @dataclass
 class Stage:
-    """A sandbox, and a loop in which programs are run in it."""
+    """A sandbox, and an event loop that runs programs in it."""
 
     sandbox: Sandbox
     runner: asyncio.Runner
     outside: Path
-    """A folder of ours with the secret in it."""
+    """A host folder that contains the secret."""
 
     def run(self, code: str, broker: TableBroker | None = None, limits: Limits | None = None) -> Left:
-        """What came of the program; the secret is in none of it."""
+        """Run the program and return its result; assert that the secret is nowhere in it."""
         given = program(PRELUDE + code, limits=limits or Limits(wall_s=WAIT_S))
         done = self.runner.run(left(self.sandbox, given, broker))
         assert SECRET not in done.said
@@ -37,7 +37,7 @@ class Stage:
         return done
 
     def fails(self, code: str, limits: Limits | None = None) -> str:
-        """What a program printed that tried everything and got nothing."""
+        """Run a program that tries to escape; assert that every attempt failed and return its output."""
         done = self.run(code + "\nprint('tried all')\n", limits=limits)
         assert "tried all" in done.heard.stdout, done.said
         assert "ESCAPED" not in done.said, done.said
@@ -45,7 +45,7 @@ class Stage:
 
 
 def mounts(folder: Path) -> list[str]:
-    """What is mounted on this machine in that folder, or where a spawner has its stage in a namespace of its own."""
+    """Return the mounts in that folder on this machine, and those of a spawner's private mount namespace."""
     places = [line.split(" ") for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
     return [
         place for _, place, kind, *_ in places if place.startswith(str(folder)) or (place, kind) == ("/sys", "tmpfs")

@@ -1,4 +1,4 @@
-"""A supervisor that is killed: runs a program that never ends, and says when it has begun. Run by the tests."""
+"""A supervisor for the tests to kill: runs a program that never ends, and prints when it has started."""
 
 import asyncio
 import sys

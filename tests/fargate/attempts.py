@@ -1,4 +1,4 @@
-"""A program that tries to get out; it prints what each attempt came to, as JSON, and is run in a task by the tests."""
+"""A program that tries to escape from a task; it prints the result of each attempt as JSON."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ def attempt(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def call(number: int, *arguments: object) -> int:
-    """A system call by its number on x86_64, or the same on aarch64 where the number is above 400."""
+    """Make a system call by its number on x86_64; numbers above 400 are the same on aarch64."""
     result = LIBC.syscall(number, *arguments)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -1,4 +1,4 @@
-"""One AWS for all tests of a process, and for each test a bucket and an ECS that has seen nothing."""
+"""Fixtures of the Fargate tests: one AWS per process, and a new bucket and ECS per test."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""AWS on a port of this machine: S3 and Secrets Manager by moto, and an ECS whose tasks really run."""
+"""A local AWS: S3 and Secrets Manager by moto, and an ECS whose tasks really run."""
 
 import importlib
 import json
@@ -20,7 +20,7 @@ Body = dict[str, Any]
 
 @dataclass
 class FakeTask:
-    """A task as ECS tells of it."""
+    """A task as ECS describes it."""
 
     arn: str
     overrides: Body
@@ -40,7 +40,7 @@ class FakeTask:
 
 @dataclass
 class FakeEcs:
-    """The part of ECS that a sandbox uses. `refuses`, `never_runs` and `dies` are ways in which it goes wrong."""
+    """The part of ECS that a sandbox uses; `refuses`, `never_runs` and `dies` inject failures."""
 
     folder: Path
     endpoint_url: str = ""
@@ -50,10 +50,10 @@ class FakeEcs:
     dies: str = ""
     landlock: bool = True
     ordered: threading.Event = field(default_factory=threading.Event)
-    """Set when somebody has asked for a task."""
+    """Set when a task was requested."""
 
     hidden_looks: int = 0
-    """For how many looks a new task is not known yet."""
+    """Number of requests for which a new task is still unknown."""
 
     def answer(self, operation: str, body: Body) -> Body:
         ways: dict[str, Callable[[Body], Body]] = {
@@ -82,7 +82,7 @@ class FakeEcs:
         return {"tasks": [task.told()], "failures": []}
 
     def launch(self, task: FakeTask) -> None:
-        """Lets the task begin."""
+        """Start the task."""
         threading.Thread(target=self._live, args=(task,), daemon=True).start()
 
     def _live(self, task: FakeTask) -> None:
@@ -119,7 +119,7 @@ class FakeEcs:
 
 
 class FakeAws:
-    """All services on one port, as long as it is entered."""
+    """All services on one port while the context is entered."""
 
     def __init__(self, folder: Path) -> None:
         moto = cast(Any, importlib.import_module("moto.server"))
@@ -138,7 +138,7 @@ class FakeAws:
         self._server.server_close()
 
     def renew(self, folder: Path) -> None:
-        """An ECS that has seen nothing."""
+        """Replace the ECS by a new one without tasks."""
         folder.mkdir(exist_ok=True)
         self.ecs = FakeEcs(folder, self.url)
 

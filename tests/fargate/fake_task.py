@@ -1,8 +1,8 @@
-"""A task that really runs: the entrypoint as the first process of a container that bubblewrap makes.
+"""A task that really runs: the entrypoint as the first process of a container made by bubblewrap.
 
-It has what a task on Fargate has: root with a container's usual capabilities, the task's network, a file system of its
-own, `/workspace`. Around it, where nothing in it can tell, is a user namespace that makes the program's user another
-one on this machine: the kernel counts a user's processes, and other tests have programs of that user too.
+It has the properties of a task on Fargate: root with a container's usual capabilities, the task's network, a separate
+file system and `/workspace`. A surrounding user namespace, invisible inside, maps the program's user to a unique user
+of this machine: the kernel counts processes per user, and parallel tests use the same user.
 """
 
 import os
@@ -22,7 +22,7 @@ ENTRYPOINT = (sys.executable, "-m", "timeloom.sandbox.remote")
 WAIT_AND_RUN = 'echo; read go; exec bwrap "$@" </dev/null >/dev/null'
 INSIDE = 1001
 OUTSIDE = 20_000 + os.getpid() % 20_000
-"""The program's user in a container, and the one that it is on this machine."""
+"""The program's user in a container, and the user it is mapped to on this machine."""
 
 CHILD = re.compile(rb'"child-pid": (\d+)')
 
@@ -34,7 +34,7 @@ def _rules(*lines: tuple[int, int, int, int]) -> bytes:
 _ALLOW = (0x06, 0, 0, 0x7FFF_0000)
 ALL_CALLS = _rules(_ALLOW)
 NO_LANDLOCK = _rules((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x0005_0000 | 38), _ALLOW)
-"""Filters of system calls for a container; the second makes the kernel look as if it had no Landlock."""
+"""Seccomp filters for a container; the second makes the kernel look as if it had no Landlock."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Container:
 
     process: "subprocess.Popen[bytes]"
     first: int
-    """Its first process, by the number it has outside."""
+    """Its first process, by its pid on the host."""
 
     said: list[bytes] = field(default_factory=list[bytes])
     _heard: threading.Thread | None = None
@@ -82,7 +82,7 @@ class Container:
         return container
 
     def stop(self, grace_s: float) -> None:
-        """As ECS does it: SIGTERM, and after some time SIGKILL."""
+        """Stop like ECS: SIGTERM, then SIGKILL after the grace period."""
         _signal(self.first, signal.SIGTERM)
         try:
             self.process.wait(grace_s)
@@ -90,7 +90,7 @@ class Container:
             _signal(self.first, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Its exit code."""
+        """Wait for the container and return its exit code."""
         code = self.process.wait()
         assert self._heard is not None
         self._heard.join()
@@ -103,7 +103,7 @@ class Container:
 
 
 def _name_users(process: "subprocess.Popen[bytes]") -> None:
-    """Says who the users of the namespace are on this machine, when it is there, and lets the container begin."""
+    """Write the user mapping once the namespace exists, then let the container start."""
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdin, process.stdout:
@@ -120,11 +120,11 @@ def _arguments(folder: Path) -> list[str]:
     for name in ("/bin", "/sbin", "/lib", "/lib64"):
         if Path(name).is_symlink():
             given += ["--symlink", str(Path(name).readlink()), name]
-    # Before what is bound, which may lie under `/tmp` here.
+    # Mounted before the binds, which may be below `/tmp` here.
     given += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"]
     given += ["--perms", "1777", "--size", str(64 * 1024 * 1024), "--tmpfs", "/dev/shm"]
     binds = [Path("/usr"), Path("/etc"), Path(sys.prefix), Path(sys.base_prefix), ROOT / "src"]
-    # Folders on the way are made for root alone unless they are made first.
+    # bubblewrap creates missing parent folders for root only, so they are created first.
     for parent in sorted({parent for bind in binds for parent in bind.parents} - {Path("/"), Path("/tmp")}):
         given += ["--perms", "0755", "--dir", str(parent)]
     for bind in binds:

@@ -1,4 +1,4 @@
-"""The stage of the tests: a sandbox whose AWS is on this machine, and a way to look at what is left there."""
+"""Harness for the Fargate sandbox: a sandbox on a local AWS, and a check for leftovers there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ REGION = "eu-west-1"
 
 
 class RecordingBroker:
-    """Answers every call with its parameters, and remembers it."""
+    """Answers every call and records it."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -36,7 +36,7 @@ class RecordingBroker:
 
 @dataclass
 class Finished:
-    """How a program ended, and the files it left, read before they were removed."""
+    """How a program ended, and its output files, read before they were removed."""
 
     ran: Ran
     files: dict[str, bytes]
@@ -82,7 +82,7 @@ class Stage:
         leave: Leave | None = None,
         broker: Broker | None = None,
     ) -> Finished:
-        """Runs the program to its end."""
+        """Run the program to its end."""
         program = Program(
             code=code,
             execution_id="exec_1",
@@ -99,11 +99,11 @@ class Stage:
             await used.close()
 
     def left(self) -> list[str]:
-        """What is in the cloud: objects and secrets."""
+        """Return the objects and secrets that remain in the cloud."""
         objects = [each.key for each in Bucket(self.cloud, self.profile.bucket).listed("")]
         return objects + [each.name for each in Tasks(self.cloud, self.profile).secrets()]
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """What lies below the folder, by name."""
+    """Return the files below the folder by name."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""Where the examples are played."""
+"""Fixtures of the golden examples."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -16,6 +16,6 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
-    """A stage on a store of its own."""
+    """Return a harness on a new SQLite store."""
     async with await SqliteStore.open(tmp_path / "data") as store:
         yield Stage(store, tmp_path)

@@ -1,8 +1,8 @@
-"""A stage for the examples: a scripted model, the real tools and a real store, with one time and counted ids.
+"""Harness for the golden examples: a scripted model, the real tools and a real store, with fixed time and counted ids.
 
-Each example has a folder of two files: `blocks.jsonl` is what its last turn left on the exported timeline, and
-`prompt.txt` is what the model was shown of that turn when it was last asked. `TIMELOOM_WRITE_GOLDEN=1` writes them
-anew, to be read before they are committed.
+Each example has a folder of two files: `blocks.jsonl` contains the blocks of its last turn on the exported timeline,
+and `prompt.txt` the part of the last request that shows that turn. `TIMELOOM_WRITE_GOLDEN=1` rewrites them; review the
+difference before you commit it.
 """
 
 import asyncio
@@ -36,36 +36,36 @@ EPOCH_US = 1_770_603_271_112_000
 HEADER = ConversationStarted(tenant="home", project="demo", user="ann")
 
 UNSHOWN = frozenset({"conv.header", "conv.title", "react.model.call", "react.model.outcome"})
-"""Types that no example shows: header and title, and what passed between the runtime and the model."""
+"""Types that no example shows: header, title and model calls."""
 
 COURSE = frozenset({"turn.header", "user.prompt", "react.round.start", "assistant.completion", "react.turn.end"})
 """Types that only an example of a whole turn shows."""
 
 MAX_TEXT_CHARS = 4_000
-"""Longest text that stands in `blocks.jsonl`."""
+"""Longest text in `blocks.jsonl`."""
 
 CUT_CHARS = 60
-"""How much comes of a reply that is cut short."""
+"""Length of the streamed part of a truncated reply."""
 
 SECTIONS = ("SOURCES POOL", "ANNOUNCE")
-"""The parts of a prompt's tail that go up to a blank line; the others are a title with indented lines below it."""
+"""The parts of a prompt's tail that end at a blank line; the others are a title with indented lines below it."""
 
 
 def calls(tool_id: str, notes: str = "", thinking: str = "", **params: object) -> str:
-    """A reply that calls a tool."""
+    """Return a reply that calls a tool."""
     decision: dict[str, object] = {"action": "call_tool", "notes": notes}
     decision["tool_call"] = {"tool_id": tool_id, "params": params}
     return (f"<channel:thinking>{thinking}</channel:thinking>" if thinking else "") + decided(decision)
 
 
 def answers(text: str = "Done.", notes: str = "", summary: str = "") -> str:
-    """A reply that answers."""
+    """Return a reply that answers."""
     said = decided({"action": "complete", "notes": notes, "final_answer": text})
     return said + (f"<channel:summary>{summary}</channel:summary>" if summary else "")
 
 
 def decided(decision: dict[str, object]) -> str:
-    """A reply of this decision alone."""
+    """Return a reply that contains only this decision."""
     return f"<channel:ReactDecisionOutV2>{json.dumps(decision, ensure_ascii=False)}</channel:ReactDecisionOutV2>"
 
 
@@ -94,14 +94,14 @@ SEARCH = calls("web_tools.web_search", queries=["best restaurants wuppertal"], n
 
 
 class OneTime:
-    """A clock that stands still, so that no example depends on how often somebody looks at it."""
+    """A clock that stands still, so that no example depends on the number of readings."""
 
     def epoch_us(self) -> int:
         return EPOCH_US
 
 
 class CountedIds:
-    """Random bits that are the given ones, then the numbers from 1."""
+    """Ids from the given bits, then from the numbers from 1 on."""
 
     def __init__(self, given: Sequence[int] = ()) -> None:
         self._given = list(given)
@@ -109,7 +109,7 @@ class CountedIds:
 
     @property
     def next(self) -> int:
-        """What the next bits will be."""
+        """The next bits."""
         return self._given[0] if self._given else self._count + 1
 
     def bits(self) -> int:
@@ -120,15 +120,15 @@ class CountedIds:
 
 
 class HeardModel:
-    """The scripted model, with all that it was asked, and with things that happen while it speaks."""
+    """A scripted model that records its requests and runs callbacks while it streams."""
 
     def __init__(self, replies: Sequence[str]) -> None:
         self.replies = list(replies)
         self.asked: list[ModelRequest] = []
         self.meanwhile: dict[int, Callable[[], Awaitable[object]]] = {}
-        """What happens once the n-th request, counted from 1, begins to be answered."""
+        """Callbacks by request number, counted from 1; each runs when its reply starts to stream."""
         self.cut_short: set[int] = set()
-        """The requests of whose answer only a beginning comes; then the model says nothing more."""
+        """Requests with a truncated reply, after which the model streams nothing more."""
 
     @property
     def name(self) -> str:
@@ -155,7 +155,7 @@ class HeardModel:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that a user sends along."""
+    """A file that a user attaches."""
 
     name: str
     mime: str
@@ -165,7 +165,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A conversation; what its last turn left is what an example shows."""
+    """A conversation; an example shows the blocks of its last turn."""
 
     store: Store
     turns: Turns
@@ -174,11 +174,11 @@ class Talk:
 
     @property
     def turn(self) -> TurnId:
-        """The last turn."""
+        """The id of the last turn."""
         return self.turns.session.views.progress.turn_id
 
     async def says(self, prompt: str, *uploads: Upload) -> TurnId:
-        """The user says this, and a turn runs to its end."""
+        """Send this prompt and run the turn to its end; return its id."""
         turn = make_turn_id(EPOCH_US // 1000, self.ids.next)
         attached = [block for upload in uploads for block in _attached(upload, turn)]
         await self.turns.run(prompt, tuple(attached))
@@ -186,10 +186,10 @@ class Talk:
         return turn
 
     async def agrees(self, name: str, *tail: str, whole: bool = False, first_round: int = 1) -> None:
-        """The blocks and the prompt are those of the example's folder.
+        """Assert that the blocks and the prompt equal those of the example's folder.
 
-        Of the turn they have what its rounds did from `first_round` on, or with `whole` everything from its beginning
-        to its end; of the prompt's tail the parts with these titles.
+        They cover the turn's rounds from `first_round` on, or with `whole` the complete turn. Of the prompt's tail they
+        cover the parts with these titles.
         """
         start = f"[TURN {self.turn}]" if whole else f"[ROUND {first_round}]"
         blocks = await self._blocks()
@@ -218,7 +218,7 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where conversations are held."""
+    """Opens conversations for examples."""
 
     store: Store
     folder: Path
@@ -226,7 +226,7 @@ class Stage:
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
 
     async def talk(self, *replies: str, limits: Limits | None = None, ids: CountedIds | None = None) -> Talk:
-        """A new conversation with a model that replies so."""
+        """Return a new conversation with a model that gives these replies."""
         ids = ids or CountedIds()
         session = await open_session(self.store, None, HEADER, clock=OneTime(), ids=ids)
         model = HeardModel(replies)
@@ -237,7 +237,7 @@ class Stage:
 
 
 def _bounded(value: object) -> object:
-    """The value with very long texts in it as their length and hash, so that the files stay small."""
+    """Return the value with very long texts replaced by their length and hash, so that the files stay small."""
     match value:
         case str() if len(value) > MAX_TEXT_CHARS:
             return f"<{len(value)} characters, sha256 {ref_of(value.encode()).sha256[:16]}>"
@@ -265,7 +265,7 @@ def _rendered(segment: Segment) -> RenderedSegment:
 
 
 def _part(tail: str, title: str) -> str:
-    """The part of a prompt's tail that begins with this title."""
+    """Return the part of a prompt's tail that begins with this title."""
     lines = tail.split("\n")
     start = end = next(n for n, line in enumerate(lines) if line.startswith(title))
     while end + 1 < len(lines) and (lines[end + 1] if title in SECTIONS else lines[end + 1].startswith(" ")):

@@ -1,9 +1,9 @@
-"""Makes the golden log of format 1: a data folder with every block type, and the list of what it must load as.
+"""Makes the golden log of format 1: a data folder with every block type, and the list of its expected entries.
 
     python tests/golden/make_v1.py folder      the data folder; only until format 1 is released
     python tests/golden/make_v1.py expected    the list; when the JSON form of a block is changed on purpose
 
-A released folder is never made again: that it still loads is the point.
+A released folder is never made again: the test is that it still loads.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ OTHER = ConversationId("conv_1770603271114_other000")
 
 
 async def write(store: Store) -> None:
-    """Every block type; a fork that shares payloads; a tenant whose name no folder can have."""
+    """Write every block type, a fork that shares payloads, and a tenant whose name cannot be a folder name."""
     await store.append(ALL, 0, sample_drafts())
     entries = await store.load(ALL)
     tenant = SAMPLE_HEADER.tenant
@@ -56,7 +56,7 @@ async def write(store: Store) -> None:
 
 
 async def listing(store: Store) -> AsyncIterator[bytes]:
-    """One line per entry: its conversation, place and JSON form, with what was stored apart put back."""
+    """Yield one line per entry: its conversation, sequence number and JSON form with payloads inserted."""
     for name in await store.conversation_ids():
         tenant = (await store.info(name)).tenant
         for entry in await store.load(name):
@@ -69,7 +69,7 @@ async def make_folder() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     async with await SqliteStore.open(FOLDER) as store:
         await write(store)
-    # What every open makes anew, or git does not keep.
+    # Remove files that every open recreates or that git does not keep.
     (FOLDER / "open.lock").unlink()
     (FOLDER / "blobs" / "incoming").rmdir()
 

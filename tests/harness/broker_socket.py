@@ -1,6 +1,6 @@
-"""A stage for the door: a bootstrap as a plain child of the test, and a broker that answers from a table.
+"""Harness for the broker socket: a guest bootstrap as a plain child process and a table-driven broker.
 
-Nothing is isolated here. It tests what is said between the two, never how a program is kept in its place.
+Nothing is isolated here. It tests the protocol between the two, never the isolation of a program.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def envelope(ret: object = None, error: object = None) -> str:
 
 @dataclass
 class TableBroker:
-    """Answers calls with their own parameters, and fetches from a table; `gate` holds calls until as many are there."""
+    """Answers calls with their parameters and fetches from a table; `gate` holds calls until enough have arrived."""
 
     table: dict[str, object] = field(default_factory=dict[str, object])
     calls: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -59,7 +59,7 @@ class TableBroker:
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a program ended and what it printed."""
+    """The exit code and the output of a program."""
 
     code: int
     out: str
@@ -68,7 +68,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 @dataclass
 class Inside:
-    """A bootstrap that has been started beside its door."""
+    """A guest bootstrap that runs beside its broker socket."""
 
     door: Door
     process: asyncio.subprocess.Process

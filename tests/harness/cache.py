@@ -1,4 +1,4 @@
-"""A stage for caches: points, kept prefixes and times, and a provider that keeps prefixes and reports what it read."""
+"""Harness for prompt caches: cache points, kept prefixes and a model that simulates a provider's cache."""
 
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
@@ -19,27 +19,27 @@ SECONDS: dict[Lifetime, int] = {"5m": 300, "1h": 3600}
 
 
 def ts(seconds: float) -> str:
-    """The time so many seconds after the start."""
+    """Return the timestamp that many seconds after the start."""
     return (_START + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 def point(blocks: int, size: int, lifetime: Lifetime = "5m") -> CachePoint:
-    """A point after so many blocks, and after the entry of that number."""
+    """Return a cache point after that many blocks and after the entry of that number."""
     return CachePoint(blocks, blocks, size, stands(blocks) if blocks else "", lifetime)
 
 
 def kept(blocks: int, size: int, lifetime: Lifetime = "5m", at: float = 0) -> Kept:
-    """A prefix of so many blocks that was used at that time."""
+    """Return a prefix of that many blocks, last used at that time."""
     return Kept("s", stands(blocks) if blocks else "", blocks, blocks, size, lifetime, ts(at))
 
 
 def stands(blocks: int) -> str:
-    """The hash of the first so many blocks."""
+    """Return the hash of a prefix of that many blocks."""
     return f"p{blocks}"
 
 
 class Caching:
-    """A scripted model behind a cache: it keeps prefixes by its own clock and reports tokens by its own count."""
+    """A scripted model behind a prompt cache, with its own clock and its own token count."""
 
     def __init__(self, model: ScriptedModel, *, ratio: float = 1.25, name: str = "anthropic:claude-sonnet-4-5") -> None:
         self._model = model
@@ -51,7 +51,7 @@ class Caching:
         self._kept: dict[tuple[str, ...], tuple[float, Lifetime]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The scripted reply, with what the cache makes of the request."""
+        """Stream the scripted reply with the usage that the cache reports for the request."""
         self.requests.append(request)
         async for event in self._model.stream(request):
             if isinstance(event, Finished):
@@ -60,7 +60,7 @@ class Caching:
                 yield event
 
     def used(self, request: ModelRequest) -> Usage:
-        """What is read and written, prefix by prefix."""
+        """Return the tokens read and written, and update the kept prefixes."""
         texts = [request.system, *(one.text if isinstance(one, TextSegment) else one.mime for one in request.segments)]
         points: list[tuple[int, Lifetime]] = [(1, request.system_cache_lifetime)]
         points.extend((at + 2, one.cache_lifetime) for at, one in enumerate(request.segments) if one.cache_point)
@@ -95,4 +95,4 @@ class Caching:
         return round(self._ratio * sum(map(estimate, texts)))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""

@@ -1,4 +1,4 @@
-"""What tests of settings share: settings from text, and texts that somebody may write."""
+"""Harness for settings: parses settings from text and generates texts that a user may type."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ def settings_of(toml: str = "", **environ: str) -> Settings:
 
 
 def assert_typed(row: Row, value: object) -> None:
-    """The value is one that its type takes as it is."""
+    """Assert that the value has the type of its setting."""
     if isinstance(value, Path):
         assert isinstance(row.default, Path | None)
         assert str(value)

@@ -1,4 +1,4 @@
-"""A stage for forgetting: a conversation with a model of a small window, and a clock that is moved by hand."""
+"""Harness for compaction: a conversation with a model of a small window and a manual clock."""
 
 import json
 from pathlib import Path
@@ -19,11 +19,11 @@ ASK = AskModel(1, 1, last=False)
 STARTED_US = 1_770_000_000_000_000
 
 LOOK = 8_000
-"""Words of a look, about 1,800 tokens of a prompt."""
+"""Words that one `t.look` returns, about 1,800 tokens of a prompt."""
 
 
 class HandClock:
-    """A clock that moves a little whenever it is asked, and by hand."""
+    """A clock that advances 1 ms per reading, and by `wait`."""
 
     def __init__(self) -> None:
         self.us = STARTED_US
@@ -37,7 +37,7 @@ class HandClock:
 
 
 class RoomStage(Stage):
-    """A conversation with a scripted model of some window."""
+    """A conversation with a scripted model of a given window."""
 
     def __init__(self, tmp_path: Path, *steps: str | Step, window_tokens: int = 200_000) -> None:
         super().__init__(tmp_path)
@@ -57,7 +57,7 @@ def windowed(window_tokens: int, *steps: str | Step) -> ScriptedModel:
 
 
 def turn_of(size: int, answer: str = "done", summary: str = "") -> list[str]:
-    """The replies of a turn that looks at something of some size and answers."""
+    """Return the replies of a turn that looks at something of that size and then answers."""
     ending = f"<channel:summary>{summary}</channel:summary>" if summary else ""
     return [calls("t.look", size=size), answers(answer) + ending]
 
@@ -75,7 +75,7 @@ async def asked(turns: Turns) -> list[ModelCalled]:
 
 
 async def prompt_text(turns: Turns) -> str:
-    """The cacheable part as it stands now."""
+    """Return the current cacheable part of the prompt."""
     view = await turns.room.prompter.sight()
     return "".join(segment.text for segment in view.segments())
 
@@ -86,13 +86,13 @@ async def ran(turns: Turns, count: int) -> None:
 
 
 async def assert_replays(stage: Stage, turns: Turns) -> None:
-    """Every request can be made again from the log, byte for byte."""
+    """Assert that replay reproduces every request byte for byte."""
     found = [one async for one in replay(stage.store, turns.session.conversation)]
     assert [one for one in found if not isinstance(one, ReplayedCall) or one.verdict != "same"] == []
 
 
 async def assert_opens_the_same(stage: Stage, turns: Turns) -> None:
-    """Whoever opens the conversation again has the same prompt, and two reads lead to all that it does not show."""
+    """Assert that a reopened conversation has the same prompt and that two reads retrieve all hidden content."""
     kept = await prompt_text(turns)
     assert (await check_recovery(stage.store, turns.session.conversation)).lost == ()
     assert await prompt_text(await stage.reopen(turns.session)) == kept

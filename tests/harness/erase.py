@@ -1,4 +1,4 @@
-"""A stage for erasing: a conversation on disk, held with a scripted model, and a look into every file."""
+"""Harness for erasure: a conversation on disk with a scripted model, and a search through every file."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,14 +20,14 @@ SENTENCE = f"My account number is {SECRET}, keep it safe."
 
 
 def found_in(folder: Path, secret: str = SECRET) -> list[str]:
-    """The files that hold it, in whatever case an index has given it."""
+    """Return the files that contain the secret, in upper or lower case."""
     wanted = secret.encode().lower()
     files = [path for path in folder.rglob("*") if path.is_file()]
     return sorted(path.relative_to(folder).as_posix() for path in files if wanted in path.read_bytes().lower())
 
 
 class Room:
-    """A conversation on disk, and what is erased of it."""
+    """A conversation on disk, and requests to erase parts of it."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.folder = tmp_path / "data"
@@ -41,7 +41,7 @@ class Room:
         return self.stage.setting.workspaces
 
     async def talk(self, store: Store, message: str, *steps: str) -> None:
-        """One turn, in which the model replies so."""
+        """Run one turn in which the model gives these replies."""
         self.steps += steps
         self.stage.model = ScriptedModel(self.steps, window_tokens=self.window_tokens)
         session = await open_session(store, self.conversation or None, HEADER)
@@ -61,7 +61,7 @@ class Room:
         return await store.load(self.conversation)
 
     async def path_of(self, store: Store, kind: type[object], at: int = 0) -> str:
-        """The path of a block of that class."""
+        """Return the path of a block of that class."""
         return [entry.path for entry in await self.entries(store) if isinstance(entry.block, kind)][at]
 
     async def replayed(self, store: Store) -> tuple[list[ReplayedCall], list[Finding]]:
@@ -71,7 +71,7 @@ class Room:
 
 
 def on_disk(room: Room, check: Callable[[SqliteStore], Awaitable[None]]) -> None:
-    """Runs the check with the store of the room; afterwards everything in it must be whole."""
+    """Run the check with the store on disk, then assert that the store verifies without findings."""
 
     async def run() -> None:
         async with await SqliteStore.open(room.folder) as store:

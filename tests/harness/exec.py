@@ -1,7 +1,7 @@
-"""A stage for the exec tool: a conversation, its tools, and a sandbox that isolates nothing.
+"""Harness for the exec tool: a conversation, its tools and a sandbox without isolation.
 
-The sandbox is a real one but for what makes it one: the program runs in the bootstrap, beside a door, as a plain child
-of the test. What is tested here is what the tool brings, takes and says.
+The sandbox runs the program in the real bootstrap beside a broker socket, as a plain child process of the test. The
+tests check the tool's inputs, outputs and reports.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from timeloom.tools.exec.tool import TOOL_ID, ExecTool
 
 
 class PlainSandbox:
-    """Runs a program as a child of this process, with `after` to change what it left before anybody looks."""
+    """Runs a program as a child of this process; `after` changes its output folder before it is collected."""
 
     name = "plain"
 
@@ -38,10 +38,10 @@ class PlainSandbox:
         self.programs: list[Program] = []
 
     async def check(self) -> None:
-        """Nothing is isolated, so nothing can be missing."""
+        """Do nothing: nothing is isolated, so nothing can be missing."""
 
     async def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no process is waiting."""
 
     @asynccontextmanager
     async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
@@ -90,7 +90,7 @@ class PlainSandbox:
 
 
 class TableTools:
-    """Calls that a program makes, answered by functions and recorded as a timeline has them."""
+    """Answers calls of a program by functions and records them on the timeline."""
 
     def __init__(self, stage: Stage, context: ToolContext, specs: Sequence[ToolSpec], answer: "AnswerOf") -> None:
         self._stage, self._context, self._answer = stage, context, answer
@@ -126,7 +126,7 @@ SPECS = (
 async def execution(
     stage: Stage, code: str | None, specs: Sequence[ToolSpec] | None = SPECS, turn: TurnId = T1
 ) -> ToolContext:
-    """What a call is given whose code is on the timeline."""
+    """Return the context of an exec call whose code is on the timeline."""
     context = stage.context(turn)
     if code is not None:
         await stage.append(ToolCode(tool_call_id=context.tool_call_id, text=code), turn=turn)
@@ -143,7 +143,7 @@ async def executed(
     settings: ExecSettings | None = None,
     **params: object,
 ) -> Outcome:
-    """What a call with this code and contract comes to."""
+    """Run an exec call with this code and contract and return its outcome."""
     context = await execution(stage, code)
     text = msgspec.json.encode({"contract": contract, **params}).decode()
     return await ExecTool(sandbox or PlainSandbox(), settings).call(text, context)

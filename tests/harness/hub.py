@@ -1,4 +1,4 @@
-"""A stage for the hub: conversations in memory that a hub opens, with a scripted model and small tools."""
+"""Harness for the hub: conversations in memory, opened by a hub, with a scripted model and small tools."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from timeloom.stores.in_memory.store import MemoryStore
 
 
 class LateStore(MemoryStore):
-    """A store whose answers arrive a little after they were true, as those of another thread do."""
+    """A memory store whose answers arrive with a delay, like those of a store in another thread."""
 
     is_full = False
 
@@ -42,7 +42,7 @@ class LateStore(MemoryStore):
 
 
 class Hall(Stage):
-    """A stage whose conversations a hub opens."""
+    """A turn harness whose conversations are opened by a hub."""
 
     def __init__(self, tmp_path: Path, *steps: str | Step) -> None:
         super().__init__(tmp_path, *steps)

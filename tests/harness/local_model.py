@@ -1,4 +1,4 @@
-"""The local model on a stage: weights that are loaded once for a whole test run, and replies without its words."""
+"""Harness for the local model: weights loaded once per test run, and replies with placeholder text."""
 
 import atexit
 from functools import cache
@@ -46,7 +46,7 @@ def parts_of(situation: Situation, offers: tuple[Offer, ...] | None = None) -> P
 
 
 def decided(situation: Situation, offers: tuple[Offer, ...] | None = None) -> Decision:
-    """The decision of the next reply, with a stand for every place that the model fills."""
+    """Return the decision of the next reply, with placeholder text in every slot that the model fills."""
     parts = parts_of(situation, offers)
     reply = read_reply("".join(STANDS[part.form] if isinstance(part, Slot) else part for part in parts))
     assert not reply.faults

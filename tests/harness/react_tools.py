@@ -1,4 +1,4 @@
-"""A stage for the react tools: a conversation in a real store, its views, and a workspace on a real disk."""
+"""Harness for the react tools: a conversation in a real store, its views and a workspace on disk."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ CONVERSATION = ConversationId("conv_1")
 
 
 class Stage:
-    """A conversation whose tail is what the tools see; it is its own `TimelineReader`."""
+    """A conversation that tools read up to its tail; it implements `TimelineReader`."""
 
     def __init__(self, store: Store, out_dir: Path) -> None:
         self.store = store
@@ -43,7 +43,7 @@ class Stage:
         self.emitted: list[tuple[str, str]] = []
 
     async def append(self, *blocks: AnyBlock, turn: TurnId = T1) -> list[int]:
-        """Appends the blocks and gives their seqs."""
+        """Append the blocks and return their sequence numbers."""
         drafts = [Draft(turn, TS, block) for block in blocks]
         if not self.views.tail:
             drafts.insert(0, Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u")))
@@ -59,7 +59,7 @@ class Stage:
         return await self.store.read_blob("t", ref)
 
     def context(self, turn: TurnId = T1) -> ToolContext:
-        """What the next call is given."""
+        """Return the context of the next call."""
         self.calls += 1
         return ToolContext(
             conversation=CONVERSATION,
@@ -73,7 +73,7 @@ class Stage:
         )
 
     async def record(self, tool_id: str, context: ToolContext, outcome: Outcome) -> None:
-        """Appends the call and what it came to, in the order in which a timeline has them."""
+        """Append the call and its outcome in the order of a timeline."""
         call = context.tool_call_id
         blocks: list[AnyBlock] = [ToolCall(tool_id=tool_id, tool_call_id=call)]
         blocks += (Notice(code=notice.code, text=notice.text, tool_call_id=call) for notice in outcome.notices)
@@ -89,7 +89,7 @@ class Stage:
         await self.append(*blocks, turn=context.turn_id)
 
     async def attach(self, name: str, mime: str, data: bytes, turn: TurnId = T1) -> str:
-        """A file that the user sent with a turn."""
+        """Add a file that the user attached to a turn and return its path."""
         path = f"fi:{turn}.user.attachments/{name}"
         digest = Digest(artifact_path=path, mime=mime, size_bytes=len(data))
         await self.append(
@@ -98,7 +98,7 @@ class Stage:
         return path
 
     async def leave(self, path: str, text: str, turn: TurnId = T1, mime: str = "text/markdown") -> str:
-        """A text file that a tool left in a turn, on the timeline alone."""
+        """Record a text file that a tool wrote in a turn, only on the timeline; return its path."""
         context = self.context(turn)
         artifact = Artifact(path=path, mime=mime, text=text, kind="file", visibility="external")
         await self.record("some.tool", context, Outcome(artifacts=(artifact,)))
@@ -133,14 +133,14 @@ def _result(artifact: Artifact, call: CallId) -> list[AnyBlock]:
 
 
 async def memory_stage(out_dir: Path) -> Stage:
-    """A stage on the memory store, with an empty conversation."""
+    """Return a harness on the memory store with an empty conversation."""
     stage = Stage(await MemoryStore.open(), out_dir)
     await stage.append()
     return stage
 
 
 def said(outcome: Outcome) -> dict[str, object]:
-    """The status or summary of the outcome as a value."""
+    """Return the status or summary of the outcome, decoded."""
     text = outcome.summary if outcome.status is None else outcome.status
     assert text is not None
     return msgspec.json.decode(text, type=dict[str, object])

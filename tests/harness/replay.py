@@ -1,4 +1,4 @@
-"""A stage for replays: conversations held with a model that keeps what it was sent, and logs with true hashes."""
+"""Harness for replays: conversations with a model that records its requests, and logs with correct hashes."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -33,7 +33,7 @@ LARGE = "many words " * 4_000
 
 
 class Recorder:
-    """A scripted model that keeps what it was asked with."""
+    """A scripted model that records its requests."""
 
     def __init__(self, *steps: str | Step) -> None:
         self._model = ScriptedModel.from_text(json.dumps([{"reply": s} if isinstance(s, str) else s for s in steps]))
@@ -87,18 +87,18 @@ def _registry() -> ToolRegistry:
 
 
 async def replayed(store: Store, conversation: ConversationId) -> tuple[list[ReplayedCall], list[Finding]]:
-    """What a replay gives: the calls, and what is wrong."""
+    """Run a replay and return its calls and its findings."""
     found = [one async for one in replay(store, conversation)]
     return [one for one in found if isinstance(one, ReplayedCall)], [one for one in found if isinstance(one, Finding)]
 
 
 def drafts_of(entries: Sequence[Entry]) -> list[Draft]:
-    """The entries without their places."""
+    """Return the entries as drafts, without sequence numbers."""
     return [Draft(entry.turn_id, entry.ts, entry.block, entry.original) for entry in entries]
 
 
 def hashed(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries with the true hash in each call, from a prompt that is opened afresh for it."""
+    """Return the entries with the correct request hash in each model call, computed from a freshly opened prompt."""
     views, done = Views(), list[Entry]()
     for entry in entries:
         block = entry.block
@@ -113,13 +113,13 @@ def hashed(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def log(*blocks: AnyBlock, turn: TurnId = TURN) -> list[Entry]:
-    """A conversation of one turn with true hashes; its header is entry 1, and the blocks follow."""
+    """Return a conversation of one turn with correct hashes; entry 1 is the header, and the blocks follow."""
     drafts = [Draft(NO_TURN, TS, HEADER), *(Draft(turn, TS, block) for block in blocks)]
     return hashed([place(draft, seq) for seq, draft in enumerate(drafts, 1)])
 
 
 async def stored(entries: Sequence[Entry], store: Store | None = None) -> Store:
-    """A store with these entries as its one conversation."""
+    """Return a store that contains these entries as its only conversation."""
     store = store or MemoryStore()
     await store.append(CONVERSATION, 0, drafts_of(entries))
     return store

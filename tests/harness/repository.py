@@ -1,4 +1,4 @@
-"""Where the repository's own files are, and how a module of the tests is run as a program."""
+"""Paths of the repository's files, and the command that runs a test module as a program."""
 
 import sys
 from pathlib import Path
@@ -8,5 +8,5 @@ GOLDEN = ROOT / "tests" / "golden"
 
 
 def program(module: str) -> list[str]:
-    """The command that runs a module of the tests; its working directory must be `ROOT`."""
+    """Return the command that runs a test module; its working directory must be `ROOT`."""
     return [sys.executable, "-m", module]

@@ -1,4 +1,4 @@
-"""What a tool is called with in tests: a timeline of given blocks, and a context over it."""
+"""Harness for tool calls: a timeline of given blocks and a tool context over it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ RESULT = f"tc:{TURN}.{CALL}.result"
 
 
 class BlockTimeline:
-    """The timeline port over blocks that stand in memory."""
+    """The timeline port over blocks in memory."""
 
     def __init__(self, *blocks: AnyBlock, turn: TurnId = OLD_TURN) -> None:
         self._entries: list[Entry] = []
@@ -51,7 +51,7 @@ class BlockTimeline:
 
 
 def silent(_channel: str, _text: str, /) -> None:
-    """Passes nothing on."""
+    """Discard the text."""
 
 
 def context_of(timeline: BlockTimeline, emit: Emit = silent, out_dir: Path = Path("/srv/out")) -> ToolContext:

@@ -1,4 +1,4 @@
-"""A stage for turns: a conversation in memory, a scripted model and two small tools."""
+"""Harness for turns: a conversation in memory, a scripted model and a few small tools."""
 
 import asyncio
 import json
@@ -57,9 +57,9 @@ class Stage:
         self.title_model: Model | None = None
         self.summary_model: Model | None = None
         self.extra: tuple[Tool, ...] = ()
-        """Tools that take the place of those with the same id, or stand beside them."""
+        """Additional tools; one with the id of a default tool replaces it."""
         self.waiting = asyncio.Event()
-        """Set once the tool that waits has begun."""
+        """Set once the tool `t.wait` has started."""
 
     async def open(self, session: Session | None = None) -> Turns:
         session = session or await open_session(self.store, None, HEADER)
@@ -75,7 +75,7 @@ class Stage:
         return turns
 
     async def reopen(self, session: Session) -> Turns:
-        """The conversation as another process finds it."""
+        """Close the session and open the conversation again, as another process would."""
         await session.close()
         return await self.open(await open_session(self.store, session.conversation, HEADER))
 

@@ -1,4 +1,4 @@
-"""A stage for the server: a store, a scripted model and the application on a real socket, in this process."""
+"""Harness for the server: a store, a scripted model and the application on a real socket in this process."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ LIST = "/conversations/home/demo"
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """An event as a client reads it."""
+    """A server-sent event as a client parses it."""
 
     event: str
     data: Json
@@ -87,7 +87,7 @@ def slowly(text: str, delay_ms: int = 20, chunk: int = 8) -> Step:
 
 
 class Client:
-    """Somebody with a token."""
+    """An HTTP client with a token."""
 
     def __init__(self, http: httpx2.AsyncClient, token: str) -> None:
         self.http = http
@@ -111,7 +111,7 @@ class Client:
         return response.json()
 
     async def blocks(self, conversation: str) -> list[Json]:
-        """The timeline, page by page."""
+        """Return the timeline, read page by page."""
         found: list[Json] = []
         after: int | None = 0
         while after is not None:
@@ -124,7 +124,7 @@ class Client:
 
     @asynccontextmanager
     async def posting(self, message: str, conversation: str = "") -> AsyncGenerator[AsyncIterator[Frame]]:
-        """The stream of the turn that the message opens."""
+        """Post a message and stream the turn that it opens."""
         body = {"message": message} | ({"conversation_id": conversation} if conversation else {})
         headers = self.headers | {"accept": "text/event-stream"}
         async with self.http.stream("POST", CHAT, json=body, headers=headers) as response:
@@ -133,14 +133,14 @@ class Client:
 
     @asynccontextmanager
     async def hearing(self, conversation: str, after: int = 0) -> AsyncGenerator[AsyncIterator[Frame]]:
-        """The stream of a conversation after that block."""
+        """Stream a conversation after that block."""
         headers = self.headers | ({"last-event-id": str(after)} if after else {})
         async with self.http.stream("GET", f"{CHAT}/{conversation}/stream", headers=headers) as response:
             assert response.status_code == 200, await response.aread()
             yield frames(response)
 
     async def until(self, conversation: str, state: str) -> Json:
-        """The status, once it is that."""
+        """Wait until the conversation has that state and return its status."""
         while True:
             status: Json = (await self.get(f"{LIST}/{conversation}/status")).json()
             if status["state"] == state:
@@ -149,7 +149,7 @@ class Client:
 
 
 async def frames(response: httpx2.Response) -> AsyncIterator[Frame]:
-    """The events of a response, heartbeats left out."""
+    """Yield the events of a response, without heartbeats."""
     event, number, data = "", 0, list[str]()
     async for line in response.aiter_lines():
         name, _, value = line.partition(": ")
@@ -176,7 +176,7 @@ def numbered(blocks: list[Json]) -> list[tuple[int, object]]:
 
 
 class Stage:
-    """A served store, and clients of it."""
+    """A server over a store, and its clients."""
 
     def __init__(self, folder: Path, *steps: str | Step, store: Store | None = None, **settings: float) -> None:
         items: list[object] = [{"reply": step} if isinstance(step, str) else step for step in steps]
@@ -184,7 +184,7 @@ class Stage:
         self.store = store or MemoryStore()
         self.model = ScriptedModel.from_text(json.dumps(items))
         self.models: tuple[ScriptedModel, ...] = ()
-        """Further models, with which conversations can be run again."""
+        """Further models for re-runs of conversations."""
         self.settings = msgspec.convert({"grace_s": 0.05, **settings}, HubSettings)
         self.sent: list[str] = []
         self.leave_s = 3.0
@@ -194,9 +194,9 @@ class Stage:
         self.budgets = Budgets()
         self.registers: tuple[Register, ...] = ()
         self.waiting = asyncio.Event()
-        """Set once the tool that waits has begun."""
+        """Set once the tool `t.wait` or `t.flood` has started."""
         self.flooding = asyncio.Event()
-        """Lets the tool go on that says too much."""
+        """Set to release the tool `t.flood`, which emits more than a client can read."""
 
     def registry(self) -> ToolRegistry:
         async def look(context: ToolContext, size: int = 10) -> str:
@@ -272,7 +272,7 @@ class Stage:
 
     @asynccontextmanager
     async def serve(self, *, recovers: bool = False, small_buffers: bool = False) -> AsyncGenerator["Served"]:
-        """The server, until the context ends."""
+        """Run the server until the context ends."""
         async with self.open_place() as place:
             with listen("127.0.0.1", 0) as listener:
                 url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -291,7 +291,7 @@ class Stage:
 
 
 class Served:
-    """A server that runs."""
+    """A running server."""
 
     def __init__(self, place: Services, http: httpx2.AsyncClient, url: str) -> None:
         self.place = place
@@ -303,7 +303,7 @@ class Served:
         return Client(self.http, token)
 
     def cookie(self, token: str) -> dict[str, str]:
-        """The header of a browser that came in with that token."""
+        """Return the cookie header of a browser that signed in with that token."""
         return {"cookie": f"timeloom_token_{self.url.rpartition(':')[2]}={token}"}
 
 

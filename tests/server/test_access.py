@@ -15,6 +15,8 @@ from timeloom.server.authorize import Who
 from timeloom.server.endpoints import OPERATIONS, Operation
 from timeloom.server.http.uploads import UploadLimits
 
+pytestmark = pytest.mark.slow
+
 EVER = {"start": "2000-01-01T00:00:00.000000Z", "end": "2100-01-01T00:00:00.000000Z"}
 
 BODIES: dict[str, Json] = {

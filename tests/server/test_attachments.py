@@ -12,6 +12,8 @@ from tests.server.server_harness import CHAT, LIST, Client, Json, Stage, always,
 from timeloom.core.citations.rewriter import CitationRewriter
 from timeloom.server.http.uploads import UploadLimits
 
+pytestmark = pytest.mark.slow
+
 BOUNDARY = "x-boundary"
 
 

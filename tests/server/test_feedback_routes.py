@@ -146,7 +146,7 @@ def test_feedback_that_is_none_is_refused(tmp_path: Path) -> None:
             machine = {"reaction": None, "origin": "machine", "text": " "}
             silent = await served.client("admin").post(f"{LIST}/{conversation}/turns/{turn}/feedback", machine)
             assert (silent.status_code, silent.json()["code"]) == (400, "request_malformed")
-            assert "give a reaction" in silent.json()["detail"]
+            assert "needs a reaction" in silent.json()["detail"]
             unknown = await served.ann.post(f"{LIST}/{conversation}/turns/turn_9/feedback", {"reaction": "ok"})
             assert (unknown.status_code, unknown.json()["code"]) == (404, "entry_unknown")
             foreign = await served.client("bob").post(

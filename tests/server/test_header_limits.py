@@ -56,7 +56,7 @@ def test_a_method_that_is_not_there_says_which_are(tmp_path: Path) -> None:
             ):
                 refused = await served.http.request(method, url)
                 assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
-                assert refused.json()["detail"] == f"this address takes {allowed}"
+                assert refused.json()["detail"] == f"this route accepts {allowed}"
             assert "/openapi.json" in (await served.http.get("/nowhere")).json()["detail"]
 
     run(check)
@@ -130,7 +130,7 @@ def test_a_name_that_is_none_is_told_so(tmp_path: Path) -> None:
             for name in ("*", "a b", "-a", "x" * 65):
                 refused = await served.ann.get(f"/conversations/home/{name}")
                 assert (refused.status_code, refused.json()["code"]) == (400, "request_malformed")
-                assert "a project has 1 to 64" in refused.json()["detail"]
+                assert "a project must have 1 to 64" in refused.json()["detail"]
             headers = served.client("operator").headers | {"x-timeloom-tenant": "a/b"}
             refused = await served.http.get("/v1/models", headers=headers)
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request_malformed")
@@ -163,15 +163,15 @@ def test_times_are_of_a_calendar_and_what_happened_is_not_ahead(tmp_path: Path) 
 
     run(check)
     need_past("ts", "1970-01-01T23:59:59Z", LongAgo())
-    with pytest.raises(CodedError, match="has not come yet"):
+    with pytest.raises(CodedError, match="must not be in the future"):
         need_past("ts", "1970-01-02T00:00:01Z", LongAgo())
     start = "2999-01-01T00:00:00Z"
     for end in (start, "2999-01-01T00:00:00.000Z", "2999-01-01T00:00:00.1Z"):
         need_period(start, end)
     for early in ("2998-12-31T23:59:59.9Z", "2999-01-01T00:00:00.099Z"):
-        with pytest.raises(CodedError, match="end is not before start"):
+        with pytest.raises(CodedError, match="end must not be before start"):
             need_period("2999-01-01T00:00:00.1Z", early)
-    with pytest.raises(CodedError, match="end is RFC 3339"):
+    with pytest.raises(CodedError, match="end must be RFC 3339"):
         need_period(start, "tomorrow")
 
 

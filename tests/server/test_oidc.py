@@ -294,18 +294,18 @@ def test_whoever_is_refused_is_told_what_is_wrong_with_their_token(tmp_path: Pat
             async with stage.serve() as served:
                 for token, why in (
                     (server.token(exp=int(time.time()) - 3600), "the token has expired"),
-                    (server.token(nbf=int(time.time()) + 3600), "not good yet"),
-                    (server.token(aud="another"), f"its `aud` must have {AUDIENCE}"),
+                    (server.token(nbf=int(time.time()) + 3600), "not valid yet"),
+                    (server.token(aud="another"), f"its `aud` must contain {AUDIENCE}"),
                     (server.token(iss="http://127.0.0.1:1"), f"its `iss` must be {server.url}"),
                     (server.token(exp=None), "no claim `exp`"),
                     (server.token(tenant=None), "no claim `tenant`"),
-                    (server.token(project="*"), "claim `project` is no name of 1 to 64"),
-                    (server.token(sub="a" * 129), "claim `sub` is no name of 1 to 128"),
-                    (server.token(kid="unknown"), f"signed with no key of {server.url}"),
+                    (server.token(project="*"), "claim `project` must have 1 to 64"),
+                    (server.token(sub="a" * 129), "claim `sub` must have 1 to 128"),
+                    (server.token(kid="unknown"), f"not signed with a key of {server.url}"),
                     (server.token(RSA, "RS384"), "`server.oidc.algorithms`"),
-                    (altered(server), "signature or form is not good"),
-                    ("nobody", "the token is not known here"),
-                    ("x" * 16_385, "a token has at most 16384 characters"),
+                    (altered(server), "signature or format is invalid"),
+                    ("nobody", "the token is unknown or was revoked"),
+                    ("x" * 16_385, "the token is too long; at most 16384 characters"),
                 ):
                     refused = await served.client(token).get(LIST)
                     assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")

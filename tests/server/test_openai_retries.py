@@ -16,6 +16,8 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import Allowance, Budgets
 from timeloom.server.protocols.send_and_stream import PAGE
 
+pytestmark = pytest.mark.slow
+
 EITHER = pytest.mark.parametrize("streams", [False, True])
 EXIT = decided({"action": "exit", "notes": "there is nothing to do"})
 Said = list[ChatCompletionMessageParam]

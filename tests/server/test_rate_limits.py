@@ -11,6 +11,8 @@ from timeloom.server.http.header_limits import HEAD_BYTES
 from timeloom.server.http.uploads import UploadLimits
 from timeloom.server.rate_limit import Buckets, Limits
 
+pytestmark = pytest.mark.slow
+
 ANSWER = always(answers("Done."))
 
 

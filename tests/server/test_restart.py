@@ -17,6 +17,8 @@ from tests.server.server_harness import Client, Step, answers, blocks_in, calls,
 from timeloom.core.ids import ConversationId
 from timeloom.stores.sqlite import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 WRITES = [calls("react.write", path=f"{n}.md", content=f"text {n}") for n in range(3)]
 PATIENCE_S = 300
 """For whatever a busy machine may take."""

@@ -19,6 +19,8 @@ from tests.server.server_harness import LIST, Served, Stage, always, answers, ca
 from timeloom.server.observability.logs import JsonLines
 from timeloom.server.rate_limit import Limits
 
+pytestmark = pytest.mark.slow
+
 EVENTS = (
     "chat.start",
     "chat.step",

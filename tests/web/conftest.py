@@ -1,4 +1,4 @@
-"""What the tests of the page share: one browser for each module."""
+"""Fixtures of the page tests: one browser per module."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 from tests.web.web_harness import browsing
 
 
-# Not for longer: as long as it is open an event loop runs in this thread, and other tests bring their own.
+# Not for longer: an open browser keeps an event loop running in this thread, and other tests start their own.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with browsing() as opened:

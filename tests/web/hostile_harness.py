@@ -1,4 +1,4 @@
-"""A stage for hostile content: another origin that must never be asked, and what others may bring."""
+"""Harness for hostile content: payloads that must not run, and another origin that must receive no request."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ IMAGE = "<img src=x onerror=window.hit=1>"
 
 
 class Canary:
-    """Another origin, which must never be asked for anything."""
+    """A server of another origin that records requests; there must be none."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -95,7 +95,7 @@ def payloads(canary: str) -> list[str]:
 
 
 def short(canary: str) -> str:
-    """On one line, so that it can be a title or a step."""
+    """Return a payload on one line, usable as a title or a step."""
     return f"{IMAGE}<script>window.hit=1</script> ![x]({canary}/short.png) [x](javascript:window.hit=1)"
 
 
@@ -104,14 +104,14 @@ def hostile(canary: str) -> str:
 
 
 OWN_NAMES = ("__proto__", "constructor", "hasOwnProperty", "toString", "__defineGetter__", "valueOf")
-"""What every object of a browser has by itself."""
+"""Property names that every JavaScript object inherits."""
 
 KEPT = {"tool_call_id", "artifact_path", "covered_turn_ids", "json"}
-"""Fields that stay, so that what belongs together is shown together."""
+"""Fields that stay unchanged, so that related blocks are shown together."""
 
 
 def hostile_blocks(canary: str) -> list[AnyBlock]:
-    """A block of every class with something hostile in every string that may be any."""
+    """Return a block of every class with a hostile payload in every free-form string."""
     texts = cycle(payloads(canary))
     own = [Unknown(json=json.dumps({"type": name, "text": IMAGE}), foreign_type=name) for name in (IMAGE, *OWN_NAMES)]
     failed = TurnEnded(reason="provider_error", text=short(canary))
@@ -136,7 +136,7 @@ Steps = tuple[str | int, ...]
 
 
 def _strings(value: object, steps: Steps = ()) -> Iterator[Steps]:
-    """The ways to all strings within."""
+    """Yield the path to each string within the value."""
     if isinstance(value, str):
         yield steps
     elif isinstance(value, msgspec.Struct):
@@ -152,7 +152,7 @@ def _strings(value: object, steps: Steps = ()) -> Iterator[Steps]:
 
 
 def _put(value: object, steps: Steps, text: str) -> object:
-    """The value with that text where the steps lead."""
+    """Return the value with the text inserted at the path."""
     if not steps:
         return text
     step, *rest = steps
@@ -176,7 +176,7 @@ STRANGE = """() => [...document.querySelectorAll("*")].flatMap((element) => [
 
 
 def check_harmless(visit: Visit, canary: Canary) -> None:
-    """Nothing of what is shown now has run, can run, or has asked another origin."""
+    """Assert that no payload has run, can run or has sent a request to another origin."""
     assert visit.page.evaluate(STRANGE) == []
     assert visit.page.evaluate("window.hit") is None
     assert canary.asked == []

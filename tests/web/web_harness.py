@@ -1,4 +1,4 @@
-"""A stage for the page: a server with a scripted model, a browser, and what must hold whatever is done there."""
+"""Harness for the web page: a server with a scripted model, a browser, and checks that hold for every test."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
 PATIENCE_MS = 60_000
-"""How long anything is waited for: machines that test are crowded."""
+"""Longest wait for anything; test machines may be busy."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -46,13 +46,13 @@ def titled(text: str) -> dict[str, object]:
 
 
 def play(match: str, *steps: Step) -> dict[str, object]:
-    """What the model answers to conversations that begin with such a message."""
+    """Return the model's replies for conversations whose first message matches."""
     return {"match": match, "steps": [{"reply": step} if isinstance(step, str) else step for step in steps]}
 
 
 @dataclass
 class Server:
-    """A server that runs, as its first lines tell of it."""
+    """A running server, as described by its first output lines."""
 
     address: str
     token: str
@@ -85,7 +85,7 @@ def browsing() -> Generator[Browser]:
     chromium = shutil.which("chromium")
     assert chromium, "the tests of the page need Debian's chromium: apt-get install chromium"
     with sync_playwright() as playwright:
-        # Root has no sandbox of its own kind, and small machines a small /dev/shm.
+        # Chromium's sandbox does not work as root, and small machines have a small /dev/shm.
         flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         yield browser
@@ -93,7 +93,7 @@ def browsing() -> Generator[Browser]:
 
 
 class Visit:
-    """Somebody at the page; what they must never see is kept."""
+    """A browser page that records errors, dialogs and requests to other origins."""
 
     def __init__(self, browser: Browser, server: Server, width: int = 1280) -> None:
         self.server = server
@@ -126,7 +126,7 @@ class Visit:
         dialog.dismiss()
 
     def _heard(self, message: ConsoleMessage) -> None:
-        # That the scripts of a document are not run is as it should be.
+        # A blocked script inside a document frame is expected.
         if message.location["url"].endswith("/frame.html") and "script" in message.text:
             return
         if re.search(r"Content Security Policy|Refused to|Uncaught", message.text):

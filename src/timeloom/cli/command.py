@@ -1,4 +1,4 @@
-"""What commands have in common: a store in the data folder, and errors that say what to do."""
+"""Opens the data folder, runs coroutines and prints coded errors for all commands."""
 
 import asyncio
 import functools
@@ -26,7 +26,10 @@ P = ParamSpec("P")
 def command_body(
     run: Callable[P, Awaitable[int]], *, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> Callable[P, None]:
-    """A click callback that runs the coroutine and exits with what it returns; coded errors become a sentence."""
+    """Turn a coroutine function into a click callback that exits with the returned code.
+
+    A `CodedError` is printed on standard error and exits with 1.
+    """
 
     @functools.wraps(run)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -43,15 +46,15 @@ def command_body(
 
 
 def has_conversations(data_dir: Path) -> bool:
-    """Whether conversations are or were stored in the folder."""
+    """Return whether the folder holds, or once held, conversations: a journal or payloads exist."""
     return (data_dir / "journal.db").exists() or (data_dir / "blobs").exists()
 
 
 @asynccontextmanager
 async def existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
-    """The store in a folder that must exist already."""
+    """Open the store of an existing data folder; raises `click.BadParameter` where there is no journal."""
     if not (data_dir / "journal.db").exists():
-        left = "its journal.db is gone" if (data_dir / "blobs").exists() else "`timeloom demo` writes one"
+        left = "its journal.db is missing" if (data_dir / "blobs").exists() else "`timeloom demo` creates one"
         raise click.BadParameter(
             f"there are no conversations in {click.format_filename(data_dir)}; {left}", param_hint="--data-dir"
         )
@@ -60,7 +63,7 @@ async def existing_store(data_dir: Path) -> AsyncGenerator[SqliteStore]:
 
 
 async def chosen_conversations(store: Store, only: str | None) -> AsyncIterator[ConversationId]:
-    """That conversation, which must be there, or all of them in order."""
+    """Yield the conversation `only`, which must exist, or without it every conversation in the order of ids."""
     if only is not None:
         yield (await store.info(ConversationId(only))).id
         return
@@ -71,7 +74,7 @@ async def chosen_conversations(store: Store, only: str | None) -> AsyncIterator[
 
 
 def complain(error: CodedError, about: str = "") -> None:
-    """Prints the error with its code, and what it is about where it does not say so itself."""
+    """Print the error with its code on standard error, prefixed with `about` unless its message mentions that."""
     where = f"{about}: " if about and about not in str(error) else ""
-    # What others wrote may stand in it: a name, a title, who holds a conversation.
+    # The message may quote untrusted text, for example a title or the holder of a conversation.
     click.echo(harmless(f"error: {where}{error} [{error.code}]"), err=True)

@@ -1,4 +1,4 @@
-"""The entry of the command: standard streams that can be used, and an error of the system as one line."""
+"""Runs the command line with usable standard streams, and prints a system error as one line."""
 
 import errno
 import os
@@ -12,16 +12,16 @@ from timeloom.cli.sanitize import harmless
 
 
 class Entry(click.Group):
-    """A group of commands that ends with a sentence where it cannot write, or the system refuses something else."""
+    """A click group that reports a system error, for example a full disk, as one line instead of a traceback."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the command that was typed."""
+        """Run the command of the command line; an `OSError` is printed and exits with 1."""
         _check_streams()
         try:
             try:
                 return super().main(*args, **kwargs)
             finally:
-                # Here and not when the interpreter ends: then it is too late for an exit code and a sentence.
+                # Flush here: when the interpreter ends it is too late to set an exit code and to print an error.
                 sys.stdout.flush()
         except OSError as error:
             _fail(error)
@@ -33,19 +33,19 @@ class Entry(click.Group):
 
 
 def _check_streams() -> None:
-    """Puts something in the place of streams that are closed, so that no file takes their number."""
-    # Typed as always there, and None where the file was closed before the program began.
+    """Replace closed standard streams, so that no file that is opened later gets their descriptor number."""
+    # Typed as never None; a stream is None where its descriptor was closed before the program started.
     streams: dict[str, object] = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if streams[name] is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - for as long as we run
     if streams["stdout"] is None:
-        click.echo("error: standard output is closed; `> /dev/null` throws away what is printed", err=True)
+        click.echo("error: standard output is closed; redirect it, for example to /dev/null", err=True)
         sys.exit(1)
 
 
 def _first_os_error(group: BaseExceptionGroup[BaseException]) -> OSError | None:
-    """What a group of tasks failed with, if that is nothing but errors of the system."""
+    """Return the first `OSError` of the group; None if the group holds any other error."""
     found, rest = group.split(OSError)
     if found is None or rest is not None:
         return None
@@ -56,7 +56,7 @@ def _first_os_error(group: BaseExceptionGroup[BaseException]) -> OSError | None:
 
 
 def _fail(error: OSError) -> NoReturn:
-    # Whoever reads a pipe may stop when they have seen enough.
+    # A closed pipe is no error: its reader, for example `head`, has read enough.
     if error.errno != errno.EPIPE:
         where = f"{click.format_filename(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         with suppress(OSError):
@@ -66,7 +66,7 @@ def _fail(error: OSError) -> NoReturn:
 
 
 def _throw_away_the_rest() -> None:
-    """Lets the interpreter end without trying once more to write what could not be written."""
+    """Redirect the streams to the null device, so that the interpreter does not retry the write that failed."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The `timeloom` command: a table of its commands, each of which is loaded when it is used."""
+"""Defines the `timeloom` command; each subcommand is imported when it is used."""
 
 from importlib import import_module
 from typing import Final
@@ -9,44 +9,46 @@ from timeloom import __version__
 from timeloom.cli.entry_point import Entry
 
 COMMANDS: Final = {
-    "approve": "Decide what a turn waits for, and go on with it.",
-    "chat": "Talk with an agent.",
-    "demo": "Write a small conversation, show it, export it and verify the folder.",
-    "erase": "Remove for good what a conversation holds at some paths, or all of it.",
-    "export": "Write conversations as `conv.timeline.v1`, with their sources pools.",
+    "approve": "Approve or refuse the call that a turn waits for, and resume the turn.",
+    "chat": "Chat with an agent.",
+    "demo": "Write a sample conversation, show it, export it and verify the data folder.",
+    "erase": "Erase the content of some paths of a conversation, or all of it, permanently.",
+    "export": "Export conversations as `conv.timeline.v1` JSON, with their sources pools.",
     "fork": "Copy a conversation into a new one.",
     "inspect": "Show a timeline block by block, or one block in full.",
-    "keys": "Keys of `timeloom serve --mode tokens`: a file has their hashes and whose they are.",
-    "model": "Models by themselves, without a conversation.",
-    "replay": "Make the requests of past model calls again and compare their hashes with the recorded ones.",
+    "keys": "Add, list and remove the API keys of `timeloom serve --mode tokens`.",
+    "model": "Serve a scripted model, or score a model, without a conversation.",
+    "replay": "Rebuild the requests of past model calls and compare their hashes with the recorded ones.",
     "serve": "Serve conversations over HTTP.",
-    "settings": "Show every setting, its value and where that comes from.",
+    "settings": "Show every setting, its value and its origin.",
     "verify": "Check every stored conversation and payload.",
-    "worker": "Go on with every turn that was left open, then exit.",
+    "worker": "Resume every open turn, then exit.",
 }
-"""What each does, in the words of its own help. The command is the function of that name in the module of that name."""
+"""Every command with its short help, which equals the first line of the command's help.
+
+The command is the function of that name in the module of that name."""
 FOLDERS: Final = {"demo", "model", "replay"}
-"""Commands that are folders; the command itself stands in their module `command`."""
+"""Commands that are packages; their module `command` defines the command."""
 
 
 def module_of(command: str) -> str:
-    """The module that a command is loaded from."""
+    """Return the name of the module that defines a command."""
     return f"timeloom.cli.commands.{command}{'.command' if command in FOLDERS else ''}"
 
 
 class Commands(Entry):
-    """A group that loads the command that was typed, and none to list them."""
+    """A command group that imports only the command to run, and none to list all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names."""
+        """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, loaded now."""
+        """Import and return the command; None if there is none of that name."""
         return getattr(import_module(module_of(cmd_name)), cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help."""
+        """Write the list of commands into the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -54,10 +56,11 @@ class Commands(Entry):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="timeloom")
 def main() -> None:
-    """timeloom: agents whose every step is a block on one append-only timeline.
+    """timeloom: run agents that record every step as a block on one append-only timeline.
 
-    New here? `timeloom demo` writes a small conversation, shows it, and checks that it is stored well.
+    Start with `timeloom demo`: it writes a sample conversation, shows it and verifies how it is stored. Then
+    `timeloom chat` starts a conversation. `timeloom COMMAND --help` describes each command.
 
     \b
-    Exit codes: 0 all is well, 1 something failed (stderr says what and what to do), 2 the command was not understood.
+    Exit codes: 0 success, 1 failure (stderr says what failed and how to fix it), 2 invalid options or settings.
     """

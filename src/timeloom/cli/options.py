@@ -1,4 +1,4 @@
-"""Options that come from the table of settings, and the settings that a command runs with."""
+"""Builds command-line options from the catalogue of settings, and loads the settings of a command."""
 
 import functools
 from collections.abc import Callable, Generator, Iterable
@@ -19,24 +19,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SERVER_KEYS: Final = tuple(row.key for row in ROWS if row.about.option and row.key.startswith("server."))
-"""The settings that have an option of `timeloom serve`."""
+"""Settings that are options of `timeloom serve` only."""
 
 OPTION_KEYS: Final = tuple(row.key for row in ROWS if row.about.option and row.key not in SERVER_KEYS)
-"""The settings that have an option of all commands that hold conversations."""
+"""Settings that are options of every command that runs conversations."""
 
 _OPTIONS: Final = "timeloom.options"
 _CONFIG: Final = "timeloom.config"
 
 
 class SettingOption(click.Option):
-    """An option of a setting: its help names the variables, and reading them is left to the table."""
+    """The option of a setting: its help names the environment variables, which `config` reads instead of click."""
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         return None
 
 
 def with_settings(*keys: str) -> Callable[[Callable[Concatenate[Loaded, P], R]], Callable[P, R]]:
-    """Gives a command the options of these settings and of the file, and all settings as its first argument."""
+    """Add the options of these settings and `--config` to a command, and pass it all settings as first argument."""
 
     def decorate(run: Callable[Concatenate[Loaded, P], R]) -> Callable[P, R]:
         @functools.wraps(run)
@@ -52,12 +52,12 @@ def with_settings(*keys: str) -> Callable[[Callable[Concatenate[Loaded, P], R]],
 
 
 def data_dir_option(run: Callable[P, R]) -> Callable[P, R]:
-    """Gives a command the options of the data folder and of the file, and the folder as `data_dir`."""
+    """Add `--data-dir` and `--config` to a command, and pass it the folder as `data_dir`."""
     return _setting_option(BY_KEY["data_dir"], _data_dir, expose_value=True)(_config_option(run))
 
 
 def typed_options() -> list[str]:
-    """The settings and the file as this command was given them, for a command line that means the same."""
+    """Return the setting options of this command line, to print a follow-up command with the same settings."""
     context = click.get_current_context()
     typed: dict[str, str] = context.meta.get(_OPTIONS, {})
     words = [word for key, value in typed.items() for word in (BY_KEY[key].about.option, value)]
@@ -95,11 +95,11 @@ def _config_option(run: Callable[P, R]) -> Callable[P, R]:
         metavar="FILE",
         envvar=CONFIG_VARIABLE,
         show_envvar=True,
-        # Before the options that are read together with it.
+        # Eager: the options of settings are resolved together with the file.
         is_eager=True,
         callback=remember,
         expose_value=False,
-        help=f"Settings for all that is not said otherwise; without it, {CONFIG_NAME} in this folder, if there is one.",
+        help=f"Settings file. Options and variables override it. Default: {CONFIG_NAME} in this folder, if it exists.",
     )(run)
 
 
@@ -112,7 +112,7 @@ def _remember(key: str) -> Callable[[click.Context, click.Parameter, str], None]
 
 
 def _data_dir(context: click.Context, parameter: click.Parameter, value: str) -> Path:
-    if context.resilient_parsing:  # a shell wants completions, and no opinion on settings
+    if context.resilient_parsing:  # shell completion: do not read or check settings
         return Path(value)
     with _usage_errors():
         sources = gather({"data_dir": value} if _is_typed(context, parameter) else {}, context.meta[_CONFIG])
@@ -134,7 +134,7 @@ def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
 
 @contextmanager
 def _usage_errors() -> Generator[None]:
-    """A setting that cannot be taken is an error of usage, wherever it is said: nothing was begun."""
+    """Raise a `ConfigError` as a usage error (exit code 2), because the command has not started yet."""
     try:
         yield
     except ConfigError as error:

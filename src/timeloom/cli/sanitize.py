@@ -1,4 +1,4 @@
-"""Harmless text: what others wrote, without what a terminal would obey or what would mislead its reader."""
+"""Removes control and bidirectional characters from untrusted text before a terminal prints it."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 _CONTROL_PICTURES: Final = {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)}
 _REPLACEMENT: Final = "\ufffd"
 _MISLEADING: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Marks that make text run the other way, so that what is read is not what is meant."""
+"""Bidirectional control characters, which can make text read differently from its content."""
 
 _TABLE: Final = str.maketrans(
     {code: chr(picture) for code, picture in _CONTROL_PICTURES.items()}
@@ -20,7 +20,10 @@ TAB_COLUMNS: Final = 4
 
 
 def harmless(text: str, *, keep_tabs: bool = False) -> str:
-    """The text with a visible sign for every control character; line ends stay, tabs become spaces unless kept."""
+    """Return the text with a visible sign for every control character.
+
+    Line ends stay. Tabs become spaces unless `keep_tabs` is set.
+    """
     if text.isascii() and text.isprintable():
         return text
     plain = text.replace("\r\n", "\n").translate(_TABLE)
@@ -29,9 +32,9 @@ def harmless(text: str, *, keep_tabs: bool = False) -> str:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """The start of the text on one line of at most so many characters; what is cut off shows as an ellipsis."""
+    """Return the start of the sanitized text on one line of at most `most` characters, cut with an ellipsis."""
     most = max(most, 1)
-    # Many spaces may stand between words, but not so many that the whole of a large text is worth looking at.
+    # Spaces collapse, so more than `most` characters are read, but never all of a large text.
     words = " ".join(harmless(text[: most * 4 + 100]).split())
     cut = len(words) > most or len(text) > most * 4 + 100
     return words[: most - 1] + "…" if cut else words

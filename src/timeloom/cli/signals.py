@@ -1,4 +1,4 @@
-"""Signals that end a command: what runs is cancelled and cleans up, and the exit code says which signal it was."""
+"""Cancels a command on SIGTERM or SIGHUP, so that it cleans up and exits with 128 plus the signal."""
 
 import asyncio
 import signal
@@ -8,25 +8,25 @@ from types import FrameType
 from typing import Any, Final
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-"""SIGINT is not among them: the event loop has its own way with that."""
+"""SIGINT is missing because `asyncio.Runner` handles it."""
 
 _SIGNALLED: Final = 128
 _ended_by: Final[list[signal.Signals]] = []
-"""The signal that this process ends by, which it does once."""
+"""The signals that this process received; the first one gives the exit code."""
 
 
 def run_until_signalled(
     body: "Coroutine[Any, Any, int]", new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> int:
-    """The exit code of a command: its own, or 128 and the signal that ended it.
+    """Run the coroutine and return its exit code, or 128 plus the number of the signal that cancelled it.
 
-    The same signal a second time ends the process at once.
+    A second signal of the same kind ends the process at once.
     """
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             code = runner.run(_cancelled_by_signals(body))
     except (asyncio.CancelledError, OSError):
-        # An error too, because a terminal that has hung up can no longer be written to.
+        # OSError too: after SIGHUP, writes to the terminal fail.
         if not _ended_by:
             raise
         code = 0
@@ -35,7 +35,7 @@ def run_until_signalled(
 
 @contextmanager
 def reaching_what_blocks() -> Generator[None]:
-    """For something that blocks the event loop, so that no cancellation reaches it: the signals raise one there."""
+    """Make the signals raise `CancelledError` inside code that blocks the event loop, for example a read."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         _ended_by.append(signal.Signals(number))
@@ -46,7 +46,7 @@ def reaching_what_blocks() -> Generator[None]:
         for number in (number for number, now in before.items() if now != signal.SIG_IGN):
             signal.signal(number, end)
         if _ended_by:
-            # It came a moment ago, and nothing was awaited since.
+            # The signal arrived just before, and nothing was awaited since to deliver the cancellation.
             raise asyncio.CancelledError
         yield
     finally:
@@ -62,11 +62,11 @@ async def _cancelled_by_signals(body: "Coroutine[Any, Any, int]") -> int:
         signal.signal(number, signal.SIG_DFL)
         _ended_by.append(signal.Signals(number))
         task.cancel()
-        # Else it would sleep on.
+        # Wakes the event loop, which otherwise keeps waiting for input.
         loop.call_soon_threadsafe(lambda: None)
 
     for number in SIGNALS:
-        # Whoever started us may have had it ignored, as `nohup` does.
+        # The parent process may have set the signal to be ignored, as `nohup` does.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
     return await body

@@ -1,4 +1,4 @@
-"""The table of settings: a row for each, read off the types of the settings."""
+"""The catalogue of settings, derived from the types in `settings`."""
 
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
@@ -29,13 +29,13 @@ OTHER_VARIABLES: Final = frozenset(
         "TIMELOOM_WRITE_GOLDEN",
     }
 )
-"""Variables that are no settings: the file's name, and what this project's own tests listen to."""
+"""Variables with the prefix that are not settings: the path of the file, and options of this project's tests."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A setting: its key, its type, its default and what is said about it."""
+    """A setting: its key, type, default and help."""
 
     key: str
     type: object
@@ -44,29 +44,29 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables that set it, the one that counts first in front."""
+        """The environment variables that set it, in order of precedence."""
         return (PREFIX + self.key.replace(".", "_").upper(), *self.about.variables)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Its keys in the file."""
+        """Its keys in the TOML file."""
         return (self.key, *self.about.keys)
 
 
 def ways_to_say(key: str) -> str:
-    """How this setting is set, for somebody who has not."""
+    """Describe how to set this setting, for error messages."""
     row = BY_KEY[key]
     ways = [f"the option {row.about.option}"] if row.about.option else []
     return f"{', '.join([*ways, f'the variable {row.variables[0]}'])} or `{row.key}` in {CONFIG_NAME}"
 
 
 def value_in(settings: Settings, key: str) -> object:
-    """The value that these settings have under a key."""
+    """Return the value of a key in these settings."""
     return attrgetter(key)(settings)
 
 
 def assembled(values: Mapping[str, object]) -> Settings:
-    """The settings with these values by key, which have the types of their rows, and defaults for the rest."""
+    """Return settings with these values, which must have the right types; all other settings get their defaults."""
     return _assembled(Settings, values, "")
 
 

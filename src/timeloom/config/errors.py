@@ -1,4 +1,4 @@
-"""The error of a setting that cannot be taken."""
+"""The error of invalid settings."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from timeloom.core.codes import CodedError
 
 
 class ConfigError(CodedError):
-    """A setting is unknown or not what it should be, or the file of settings cannot be read."""
+    """A setting is unknown or invalid, or the settings file cannot be read."""
 
     def __init__(self, code: Literal["setting_unknown", "setting_invalid", "config_unreadable"], message: str) -> None:
         super().__init__(code, message)

@@ -1,29 +1,29 @@
-"""About: what is said about a setting beside its type and its default."""
+"""The help and the aliases of a setting, attached to its type."""
 
 import msgspec
 
 
 class About(msgspec.Struct, frozen=True):
-    """What is said about a setting beside its type and default; its key and its first variable come from its place."""
+    """The help, aliases and security flags of a setting; its key and first variable follow from its position."""
 
     doc: str
-    """One sentence or two; `{group}` stands for the name of the group that the setting is in."""
+    """One or two sentences; `{group}` is replaced by the name of the setting's group."""
     option: str = ""
-    """The option of the command line; where it is empty there is none."""
+    """The command line option; empty if there is none."""
     metavar: str = ""
     variables: tuple[str, ...] = ()
-    """Further variables, in the order in which they count after `TIMELOOM_<KEY>`."""
+    """Further environment variables, in order of precedence after `TIMELOOM_<KEY>`."""
     keys: tuple[str, ...] = ()
-    """Further keys in the file."""
+    """Further keys in the TOML file."""
     properties: tuple[str, ...] = ()
-    """Properties of a bundle that set it, the one that counts first in front."""
+    """Properties of a bundle that set it, in order of precedence."""
     secret: bool = False
-    """Never shown, and refused in a file."""
+    """Never printed, and rejected in a file."""
     directs_key: bool = False
-    """Decides where a secret is sent: refused in a file that nobody has named."""
+    """Decides where a secret is sent: rejected in a file that was not named explicitly."""
     lifts_guard: bool = False
-    """Can take a protection away: refused in a file that nobody has named."""
+    """Can weaken a protection: rejected in a file that was not named explicitly."""
 
     def of(self, group: str) -> "About":
-        """The same, said of a setting in that group."""
+        """Return a copy with the name of the group filled in."""
         return msgspec.structs.replace(self, doc=self.doc.replace("{group}", group))

@@ -1,4 +1,4 @@
-"""Loading: the settings of this process, from its command line, its variables and its file."""
+"""Loads the settings of this process from its command line, environment and settings file."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from timeloom.config.resolve import LEVELS, Loaded, Sources, find, resolve
 from timeloom.config.toml_file import ConfigFile, read_config, read_text
 
 MAX_INSTRUCTIONS_BYTES: Final = 256 * 1024
-"""Largest file of instructions. They are sent with every request; a larger one is a mistake that costs money."""
+"""Largest instructions file. It is sent with every request, so a larger one is an expensive mistake."""
 
 
 def gather(
@@ -23,13 +23,13 @@ def gather(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Sources:
-    """All that is said; the file is `config`, else the one that TIMELOOM_CONFIG names, else the folder's own."""
+    """Return all sources; the file is `config`, else TIMELOOM_CONFIG, else `timeloom.toml` in the folder."""
     environ = os.environ if environ is None else environ
     return Sources(command_line=command_line, environ=environ, file=_file(config, environ, folder or Path()))
 
 
 def load(sources: Sources) -> Loaded:
-    """The settings that count, with the text of `instructions_file` as the instructions."""
+    """Return the resolved settings; the text of `instructions_file` becomes `instructions`."""
     loaded = resolve(sources)
     settings, origins = loaded.settings, loaded.origins
     path = settings.instructions_file
@@ -37,7 +37,7 @@ def load(sources: Sources) -> Loaded:
         return loaded
     text, file = origins["instructions"], origins["instructions_file"]
     if settings.instructions and text.level == file.level:
-        both = f"{text.place} and {file.place} both say what the assistant is told; leave one out"
+        both = f"{text.place} and {file.place} both set the instructions; remove one"
         raise ConfigError("setting_invalid", both)
     if LEVELS.index(text.level) > LEVELS.index(file.level):
         return loaded
@@ -50,7 +50,7 @@ def load(sources: Sources) -> Loaded:
 
 
 def load_data_dir(sources: Sources) -> Path:
-    """The folder with the conversations, whatever the other settings are."""
+    """Return the data folder, even if other settings are invalid."""
     return assembled({"data_dir": find(BY_KEY["data_dir"], sources).value}).data_dir
 
 
@@ -60,7 +60,7 @@ def _file(config: str | None, environ: Mapping[str, str], folder: Path) -> Confi
         found = folder / CONFIG_NAME
         return read_config(found, named=False) if _exists(found) else None
     if not named or "\0" in named:
-        raise ConfigError("config_unreadable", f"{CONFIG_OPTION} or {CONFIG_VARIABLE} names no file")
+        raise ConfigError("config_unreadable", f"{CONFIG_OPTION} or {CONFIG_VARIABLE} must name a file")
     return read_config(folder / named, named=True)
 
 
@@ -68,5 +68,5 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists() or path.is_symlink()
     except OSError:
-        # Somebody meant it to be there, and reading it will say what is wrong.
+        # Treat it as present: reading it then reports the error.
         return True

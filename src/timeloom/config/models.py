@@ -1,11 +1,11 @@
-"""Settings of models: what the settings say about the model of a name."""
+"""Selects the settings of a model by its name."""
 
 from timeloom.config.settings import Settings
 from timeloom.providers.settings import ModelSettings, Timeouts
 
 
 def model_settings(settings: Settings, name: str) -> ModelSettings:
-    """How the model of this name is opened."""
+    """Return the key, base URL, window, timeouts and prices for this model."""
     match name.partition(":")[0]:
         case "anthropic":
             key, base_url = settings.anthropic.api_key, settings.anthropic.base_url

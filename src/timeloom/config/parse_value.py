@@ -1,4 +1,4 @@
-"""Values of settings: what was said, as text or in a file, becomes a value of the setting's type."""
+"""Converts text and TOML values to the type of a setting, and describes types and values."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ _HIDDEN: Final = "***"
 
 
 def from_text(row: Row, text: str, place: str) -> object:
-    """The value that an option or a variable says; `place` names it where it cannot be taken."""
+    """Parse the value of an option or a variable; `place` names it in errors."""
     if _is_table(row):
         return _from_table(row, _parsed(row, text, place), place)
     if _is_list(row):
@@ -28,30 +28,30 @@ def from_text(row: Row, text: str, place: str) -> object:
 
 
 def from_value(row: Row, value: object, place: str) -> object:
-    """The value that a file or a bundle says, which has types of its own."""
+    """Convert a typed value of a file or a bundle; `place` names it in errors."""
     if _is_table(row):
         return _from_table(row, value, place)
     return _from_list(row, value, place) if _is_list(row) else _checked(row, value, place, strict=True)
 
 
 def expected(row: Row) -> str:
-    """What a value must be, in words."""
+    """Describe the values that a setting accepts."""
     return _words(inspect.type_info(row.type))
 
 
 def choices(row: Row) -> tuple[str, ...]:
-    """The words that a setting of few takes; none where it takes others than words."""
+    """Return the allowed words of a setting; empty if its type is not a choice of words."""
     kind = inspect.type_info(row.type)
     return tuple(str(value) for value in kind.values) if isinstance(kind, inspect.LiteralType) else ()
 
 
 def shown(row: Row, value: object) -> object:
-    """The value as it may be printed, fit for JSON: secrets masked, also those in an address."""
+    """Return the value as JSON-compatible data for printing, with secrets and logins in URLs masked."""
     if row.about.secret:
         return _HIDDEN if value else ""
     if isinstance(value, str) and row.about.directs_key:
         return _without_login(value)
-    # A path may hold bytes that are no text.
+    # A path may contain bytes that are not valid text.
     return msgspec.to_builtins(value, enc_hook=lambda path: str(path).encode(errors="backslashreplace").decode())
 
 
@@ -85,7 +85,7 @@ def _from_table(row: Row, said: object, place: str) -> dict[str, object]:
 
 
 def _entry(row: Row, kind: object, said: object, place: str) -> object:
-    """A part of a list or table by itself, so that the error can name it."""
+    """Convert one item of a list or table, so that an error can name it."""
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as error:
@@ -109,20 +109,20 @@ def _parsed(row: Row, text: str, place: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ConfigError("setting_invalid", f"{place} is no JSON ({error}); expected {expected(row)}") from error
+        raise ConfigError("setting_invalid", f"{place} is not JSON ({error}); expected {expected(row)}") from error
 
 
 def _path(kind: type, said: object) -> Path:
     if not isinstance(said, str) or not said:
-        raise ValueError(f"{kind} is made from text")
+        raise ValueError(f"{kind} must be given as text")
     try:
         return Path(said).expanduser()
     except RuntimeError as error:
-        raise ValueError("there is no such home folder") from error
+        raise ValueError("this user has no home folder") from error
 
 
 def _is_sound(value: str | Path) -> bool:
-    """No NUL, which no interface takes; and text is text, where a path may hold bytes that are none."""
+    """Whether the value has no NUL and, unless it is a path, no lone surrogates."""
     return "\0" not in str(value) and (isinstance(value, Path) or not any("\ud800" <= c <= "\udfff" for c in value))
 
 
@@ -139,7 +139,7 @@ def _got(said: object) -> str:
         case bool():
             return str(said).lower()
         case int() if abs(said) > _SHOWN_NUMBER:
-            return "a number far too large"
+            return "a number that is far too large"
         case int() | float():
             return str(said)
         case list():
@@ -189,5 +189,5 @@ def _is_path(row: Row) -> bool:
 
 
 def _bare(row: Row) -> object:
-    """The type without what is said about it."""
+    """Return the type of the setting without its annotations."""
     return get_args(row.type)[0]

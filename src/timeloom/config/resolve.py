@@ -1,4 +1,4 @@
-"""Resolving: of all that is said about a setting, what counts most."""
+"""Resolves each setting to the value with the highest precedence."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -12,42 +12,42 @@ from timeloom.config.settings import Settings
 from timeloom.config.toml_file import ConfigFile
 
 Level = Literal["default", "file", "variable", "bundle", "option"]
-"""Who said a value; each counts more than those before it."""
+"""The kind of source of a value; each level overrides those before it."""
 
 LEVELS: Final[tuple[Level, ...]] = ("default", "file", "variable", "bundle", "option")
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is said: options and variables as text, a bundle's properties and a file as values.
+    """All sources of settings: options and variables as text, bundle properties and the file as values.
 
-    The command line stands over the bundle, because whoever types an option means this run. Variables and the file
-    stand under it: they are set for everything on a machine, and a bundle knows its own task better.
+    Options override the bundle, because they are meant for this run. The bundle overrides variables and the file,
+    because those apply to everything on a machine and the bundle knows its task better.
     """
 
     command_line: Mapping[str, str] = {}
-    """By the key of the setting."""
+    """Options by the key of the setting."""
     bundle: Mapping[str, object] = {}
-    """Nested, or with dots in the names."""
+    """Properties, nested or with dots in their names."""
     environ: Mapping[str, str] = {}
     file: ConfigFile | None = None
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a value comes from: `place` is the option, property, variable, or key and line of the file."""
+    """The source of a value; `place` is the option, property, variable, or key and line of the file."""
 
     level: Level = "default"
     place: str = "default"
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The value of a setting, and where it comes from."""
+    """The value of a setting and its origin."""
 
     value: object
     origin: Origin
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings, where each of them comes from by its key, and what their user should know."""
+    """The settings, the origin of each by key, and warnings for the user."""
 
     settings: Settings
     origins: Mapping[str, Origin]
@@ -55,7 +55,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve(sources: Sources) -> Loaded:
-    """The settings that count; raises `ConfigError` for the first that cannot be taken."""
+    """Resolve all settings; raise `ConfigError` for the first invalid one."""
     found = {row.key: find(row, sources) for row in ROWS}
     return Loaded(
         settings=assembled({key: one.value for key, one in found.items()}),
@@ -65,7 +65,7 @@ def resolve(sources: Sources) -> Loaded:
 
 
 def find(row: Row, sources: Sources) -> Found:
-    """What counts for this setting."""
+    """Return the value of this setting from the source with the highest precedence."""
     if row.key in sources.command_line:
         option = row.about.option
         return Found(from_text(row, sources.command_line[row.key], option), Origin("option", option))
@@ -75,7 +75,7 @@ def find(row: Row, sources: Sources) -> Found:
             place = f"{name} of the bundle"
             return Found(from_value(row, said, place), Origin("bundle", place))
     for variable in row.variables:
-        # Whoever cannot unset a variable empties it.
+        # An empty variable counts as unset, because some environments cannot unset one.
         if text := sources.environ.get(variable, "").strip():
             return Found(from_text(row, text, variable), Origin("variable", variable))
     if sources.file and (there := sources.file.values.get(row.key)):
@@ -84,17 +84,17 @@ def find(row: Row, sources: Sources) -> Found:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for every variable that looks like a setting and is none."""
+    """Yield a warning for every variable with the prefix that is not a setting."""
     known = {variable for row in ROWS for variable in row.variables} | OTHER_VARIABLES
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known:
             near = difflib.get_close_matches(name[:80], sorted(known), 1)
-            hint = f"did you mean {near[0]}?" if near else "`timeloom settings` lists those there are"
-            yield f"the variable {ascii(name[:80])[1:-1]} sets nothing; {hint}"
+            hint = f"did you mean {near[0]}?" if near else "`timeloom settings` lists all settings"
+            yield f"the variable {ascii(name[:80])[1:-1]} is not a setting; {hint}"
 
 
 def _property(properties: Mapping[str, object], name: str) -> object:
-    """The property under its whole name, or step by step; nothing where it is not there."""
+    """Return the property of that name, else follow its dots into nested objects; None if it is missing."""
     if name in properties:
         return properties[name]
     first, _, rest = name.partition(".")

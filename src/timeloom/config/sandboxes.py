@@ -1,4 +1,4 @@
-"""Which sandbox the settings name."""
+"""Opens the sandbox that the settings select."""
 
 from pathlib import Path
 from typing import assert_never
@@ -11,7 +11,7 @@ from timeloom.ports.sandbox import Limits, Sandbox
 
 
 def open_sandbox(settings: ExecutionSettings) -> Sandbox:
-    """The sandbox of these settings; it starts nothing before the first program."""
+    """Return the sandbox of these settings; it starts nothing before the first program."""
     runtime = chosen(settings.runtime)
     match runtime.mode:
         case "local":
@@ -25,7 +25,7 @@ def open_sandbox(settings: ExecutionSettings) -> Sandbox:
 
 
 def chosen(runtime: RuntimeSettings) -> RuntimeSettings:
-    """The settings with what the chosen profile says."""
+    """Return the settings with the selected profile applied; raise if the profile is unknown."""
     try:
         return runtime.chosen()
     except KeyError:

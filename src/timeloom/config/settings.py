@@ -1,4 +1,4 @@
-"""The settings: every one with its type, its default and what is said about it."""
+"""All settings with their types, defaults and help."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ from timeloom.tools.react.read import ReadLimits
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 OptionalCount = Annotated[int, Meta(ge=0, le=10_000_000)]
 Bytes = Annotated[int, Meta(ge=1, le=100 * 1024 * 1024)]
-Key = Annotated[str, Meta(pattern=r"\A[!-~]*\Z", description="a key of visible ASCII characters without spaces")]
+Key = Annotated[str, Meta(pattern=r"\A[!-~]*\Z", description="visible ASCII characters without spaces")]
 PriceTable = Annotated[
     Mapping[str, Price],
     Meta(description="a table of `input`, `output`, `cache_read` and `cache_write` for each model, none below 0"),
@@ -37,13 +37,13 @@ _CACHE: Final = CacheSettings()
 
 
 class ReactSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the rounds of a turn run."""
+    """The rounds of a turn."""
 
     max_iterations: Annotated[
         int,
         Meta(ge=1, le=1000),
         About(
-            "Most rounds of a turn.",
+            "Maximum number of rounds in a turn.",
             option="--max-iterations",
             metavar="N",
             variables=("TIMELOOM_MAX_ITERATIONS", "AI_REACT_MAX_ITERATIONS"),
@@ -54,47 +54,49 @@ class ReactSettings(msgspec.Struct, frozen=True, kw_only=True):
     multi_action: Annotated[
         FanoutMode,
         About(
-            "Whether one reply may hold several actions.",
+            "Whether one reply may contain several actions.",
             option="--multi-action",
             variables=("TIMELOOM_MULTI_ACTION", "AI_REACT_AGENT_MULTI_ACTION"),
         ),
     ] = "off"
     agent_version: Annotated[
-        Literal["v3"], About("Which runtime runs the agent; there is one.", variables=("AI_REACT_AGENT_VERSION",))
+        Literal["v3"], About("Version of the agent runtime; only one exists.", variables=("AI_REACT_AGENT_VERSION",))
     ] = "v3"
 
 
 class ModelsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every model that is asked."""
+    """Settings of all models."""
 
     window_tokens: Annotated[
-        OptionalCount, About("Tokens that prompt and reply have together; 0 takes the provider's own number.")
+        OptionalCount, About("Context window: tokens of prompt and reply together; 0 uses the provider's number.")
     ] = 0
-    max_output_tokens: Annotated[Count, About("Most tokens of a reply.")] = _PROMPT.max_output_tokens
+    max_output_tokens: Annotated[Count, About("Maximum tokens of a reply.")] = _PROMPT.max_output_tokens
     thinking_tokens: Annotated[
         OptionalCount,
-        About("Tokens that a model may think with before its reply, where its provider has that; 0 is none."),
+        About("Thinking tokens before a reply, for providers that support it; 0 turns thinking off."),
     ] = 0
 
 
 class TimeoutSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a model's service may take."""
+    """Timeouts of model services."""
 
-    connect_s: Annotated[Seconds, About("Seconds until a model's service is reached.")] = _TIMEOUTS.connect_s
-    first_byte_s: Annotated[Seconds, About("Seconds until a model's answer begins.")] = _TIMEOUTS.first_byte_s
-    between_bytes_s: Annotated[Seconds, About("Seconds between two parts of a model's answer.")] = (
+    connect_s: Annotated[Seconds, About("Timeout for connecting to a model service, in seconds.")] = _TIMEOUTS.connect_s
+    first_byte_s: Annotated[Seconds, About("Timeout for the first byte of a model's reply, in seconds.")] = (
+        _TIMEOUTS.first_byte_s
+    )
+    between_bytes_s: Annotated[Seconds, About("Timeout between two parts of a model's reply, in seconds.")] = (
         _TIMEOUTS.between_bytes_s
     )
 
 
 class AnthropicSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How models named `anthropic:<id>` are reached."""
+    """Access to models named `anthropic:<id>`."""
 
-    api_key: Annotated[Key, About("Key for Anthropic.", variables=("ANTHROPIC_API_KEY",), secret=True)] = ""
+    api_key: Annotated[Key, About("API key for Anthropic.", variables=("ANTHROPIC_API_KEY",), secret=True)] = ""
     base_url: Annotated[
         Url,
         About(
-            "Where `anthropic:<id>` is asked, without `/v1`; empty is Anthropic itself.",
+            "Base URL for `anthropic:<id>`, without `/v1`; empty uses Anthropic's service.",
             variables=("ANTHROPIC_BASE_URL",),
             directs_key=True,
         ),
@@ -105,15 +107,15 @@ class AnthropicSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How models named `openai:<id>` are reached."""
+    """Access to models named `openai:<id>`."""
 
     api_key: Annotated[
-        Key, About("Key for OpenAI or a compatible service.", variables=("OPENAI_API_KEY",), secret=True)
+        Key, About("API key for OpenAI or a compatible service.", variables=("OPENAI_API_KEY",), secret=True)
     ] = ""
     base_url: Annotated[
         Url,
         About(
-            "Where `openai:<id>` is asked, with `/v1`; empty is OpenAI itself.",
+            "Base URL for `openai:<id>`, with `/v1`; empty uses OpenAI's service.",
             variables=("OPENAI_BASE_URL",),
             directs_key=True,
         ),
@@ -124,7 +126,7 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModalitySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the images and documents are that a model is shown."""
+    """Sizes of images and documents that are shown to a model."""
 
     max_image_bytes: Annotated[
         Bytes, About("Largest image that `react.read` shows a model.", variables=("MODALITY_MAX_IMAGE_BYTES",))
@@ -135,40 +137,42 @@ class ModalitySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `react.read` shows at most."""
+    """Limits of `react.read`."""
 
-    text_symbols: Annotated[Count, About("Most symbols of a text that one path of `react.read` shows.")] = (
+    text_symbols: Annotated[Count, About("Maximum characters of a text that `react.read` shows per path.")] = (
         _READ.text_symbols
     )
-    tokens: Annotated[Count, About("Most tokens of a text that one path of `react.read` shows.")] = _READ.tokens
+    tokens: Annotated[Count, About("Maximum tokens of a text that `react.read` shows per path.")] = _READ.tokens
     text_bytes: Annotated[Bytes, About("Largest text file that `react.read` opens.")] = _READ.text_bytes
-    call_tokens: Annotated[Count, About("Most tokens that one call of `react.read` shows.")] = _READ.call_tokens
+    call_tokens: Annotated[Count, About("Maximum tokens that `react.read` shows per call.")] = _READ.call_tokens
 
 
 class CachingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How prompts are kept at a provider, and what of them may still be hidden."""
+    """Prompt caching at the provider, and the part of a prompt that may still be hidden."""
 
     min_rounds: Annotated[
-        Annotated[int, Meta(ge=0, le=1000)], About("Fewest rounds of a conversation that has a pre-tail cache point.")
+        Annotated[int, Meta(ge=0, le=1000)],
+        About("Minimum number of rounds before a conversation gets a pre-tail cache point."),
     ] = _CACHE.min_rounds
     offset_rounds: Annotated[
-        Annotated[int, Meta(ge=0, le=1000)], About("Rounds that stay behind the pre-tail point and can be hidden.")
+        Annotated[int, Meta(ge=0, le=1000)],
+        About("Number of rounds after the pre-tail cache point, which can still be hidden."),
     ] = _CACHE.offset_rounds
     editable_tail_tokens: Annotated[
-        OptionalCount, About("Tokens at the end of a prompt within which blocks can be hidden.")
+        OptionalCount, About("Number of tokens at the end of a prompt whose blocks can be hidden.")
     ] = _CACHE.editable_tail_tokens
     lifetime: Annotated[
         LifetimeChoice,
-        About("How long cache points last: `auto` takes what costs less by the pauses of the conversation."),
+        About("Lifetime of cache points; `auto` picks the cheaper one from the pauses in the conversation."),
     ] = _CACHE.lifetime
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings, each with a value."""
+    """All settings with their values."""
 
-    data_dir: Annotated[Path, About("Folder with the conversations.", option="--data-dir", metavar="FOLDER")] = Path(
-        "data"
-    )
+    data_dir: Annotated[
+        Path, About("Folder that contains the conversations.", option="--data-dir", metavar="FOLDER")
+    ] = Path("data")
     model: Annotated[
         str,
         About(
@@ -180,7 +184,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     title_model: Annotated[
         str,
         About(
-            "Model that names conversations; empty is the conversation's own, `none` takes the message's first words.",
+            "Model that writes titles; empty uses the conversation's model, `none` uses the message's first words.",
             option="--title-model",
             metavar="NAME",
         ),
@@ -188,19 +192,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     summary_model: Annotated[
         str,
         About(
-            "Model that sums up older parts of conversations; empty is the conversation's own, `none` does without.",
+            "Model that writes summaries; empty uses the conversation's model, `none` works without a model.",
             option="--summary-model",
             metavar="NAME",
         ),
     ] = ""
-    instructions: Annotated[str, About("What the assistant is told beside what all assistants are told.")] = ""
+    instructions: Annotated[str, About("Additional instructions for the assistant.")] = ""
     instructions_file: Annotated[
         Path | None,
-        About("A text file with `instructions`.", option="--instructions-file", metavar="FILE"),
+        About("A text file that contains `instructions`.", option="--instructions-file", metavar="FILE"),
     ] = None
     prices: Annotated[
         PriceTable,
-        About("Dollars for a million tokens by model, before what the price library knows; names may end in `*`."),
+        About("US dollars per million tokens by model; overrides the price library. Names may end in `*`."),
     ] = msgspec.field(default_factory=dict[str, Price])
     react: ReactSettings = ReactSettings()
     policy: PolicySettings = PolicySettings()

@@ -1,4 +1,4 @@
-"""The file of settings: TOML in which every key is a setting and every value has its type."""
+"""Reads the TOML settings file and checks every key and value."""
 
 import difflib
 import re
@@ -15,7 +15,7 @@ from timeloom.config.parse_value import from_value
 from timeloom.config.toml_lines import KeyPath, TooManyDotsError, key_lines, line_of, statements
 
 MAX_BYTES: Final = 256 * 1024
-"""Largest file. A smaller limit cuts off long tables of prices; a larger one lets a wrong file be read for seconds."""
+"""Largest file. A smaller limit rejects long price tables; with a larger one, a wrong file is read for seconds."""
 
 _SHOWN_CHARS: Final = 80
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -24,33 +24,33 @@ _BY_PATH: Final[Mapping[KeyPath, Row]] = {tuple(key.split(".")): row for row in 
 _GROUPS: Final = frozenset(path[:end] for path in _BY_PATH for end in range(1, len(path)))
 
 Place = Callable[[KeyPath], str]
-"""The file and the line of a key."""
+"""Returns the file and line of a key."""
 
 
 class FileValue(msgspec.Struct, frozen=True):
-    """A value in the file, and the place that says it."""
+    """A value in the file, and its key and line."""
 
     value: object
     place: str
 
 
 class ConfigFile(msgspec.Struct, frozen=True):
-    """What the file sets, by the keys of the table."""
+    """The values of a settings file by key."""
 
     values: Mapping[str, FileValue]
 
 
 def read_config(path: Path, *, named: bool) -> ConfigFile:
-    """What the file says; paths in it are relative to its folder. `named` is whether somebody asked for this file."""
+    """Read a settings file; paths in it are relative to its folder. `is_explicit`: the user named the file."""
     text = read_text(path, MAX_BYTES, regular=not named)
     return parse_config(text, path.name, path.parent, named=named)
 
 
 def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
-    """The text of a file that is not too large, without a byte order mark; `regular` lets no pipe or device pass."""
+    """Return the text of a file up to `max_bytes`, without a byte order mark; `regular` rejects pipes and devices."""
     try:
         if regular and not path.is_file():
-            what = "is a link that leads nowhere" if path.is_symlink() and not path.exists() else "is no file"
+            what = "is a broken link" if path.is_symlink() and not path.exists() else "is not a regular file"
             raise ConfigError("config_unreadable", f"{path.name} {what}")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
@@ -66,7 +66,7 @@ def read_text(path: Path, max_bytes: int, *, regular: bool = False) -> str:
 
 
 def parse_config(text: str, name: str, folder: Path, *, named: bool) -> ConfigFile:
-    """What this text of a file sets; `name` and `folder` are the file's."""
+    """Parse the text of a settings file; `name` and `folder` are those of the file."""
     text = text.replace("\r\n", "\n")
     document = _parsed(text, name)
     lines = key_lines(text)
@@ -79,7 +79,7 @@ def parse_config(text: str, name: str, folder: Path, *, named: bool) -> ConfigFi
         row, here = _BY_PATH[path], f"{_written(path)} in {place(path)}"
         _check_allowed(row, here, named=named)
         if row.key in values:
-            raise ConfigError("setting_invalid", f"{here} says again what {values[row.key].place} says; leave one out")
+            raise ConfigError("setting_invalid", f"{here} sets the same as {values[row.key].place}; remove one")
         value = from_value(row, said, here)
         values[row.key] = FileValue(folder / value if isinstance(value, Path) else value, here)
     return ConfigFile(values)
@@ -89,7 +89,7 @@ def _parsed(text: str, name: str) -> dict[str, object]:
     try:
         for _ in statements(text):
             pass
-        # With its last line ended, the parser says where instead of "at end of document".
+        # With a final newline the parser reports the line instead of "at end of document".
         return tomllib.loads(text + "\n")
     except TooManyDotsError as error:
         raise ConfigError("config_unreadable", f"{name}, line {error.line}: {error}") from error
@@ -98,7 +98,7 @@ def _parsed(text: str, name: str) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError("config_unreadable", f"{name} is not TOML: {error}") from error
     except ValueError as error:
-        # The interpreter's own limit, whose message is for programmers.
+        # The interpreter's limit on digits; its message is meant for programmers.
         raise ConfigError("config_unreadable", f"{name}: a number has too many digits") from error
 
 
@@ -114,25 +114,28 @@ def _flat(table: Mapping[str, object], above: KeyPath, place: Place) -> Iterator
         else:
             inside = ", ".join(f"`{_written(known)}`" for known in _BY_PATH if known[: len(path)] == path)
             raise ConfigError(
-                "setting_invalid", f"{place(path)}: `{_written(path)}` takes no value of its own; it has {inside}"
+                "setting_invalid",
+                f"{place(path)}: `{_written(path)}` is a group and takes no value; it contains {inside}",
             )
 
 
 def _check_allowed(row: Row, here: str, *, named: bool) -> None:
     variable = row.variables[-1]
     if row.about.secret:
-        why = f"stands in a file, which is easily shared; set the variable {variable} instead"
+        why = f"is a secret, and files are easily shared; set the variable {variable} instead"
         raise ConfigError("setting_invalid", f"{here} {why}")
     if not named and (row.about.directs_key or row.about.lifts_guard):
-        does = "decides where your key is sent" if row.about.directs_key else "can take away what protects you"
-        mend = f"name it with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
-        raise ConfigError("setting_invalid", f"{here} {does}, and nobody has named this file; {mend}")
+        does = "decides where your key is sent" if row.about.directs_key else "can weaken protections"
+        mend = (
+            f"name the file with {CONFIG_OPTION} or {CONFIG_VARIABLE} if you trust it, or set the variable {variable}"
+        )
+        raise ConfigError("setting_invalid", f"{here} {does}, and this file was not named explicitly; {mend}")
 
 
 def _unknown(path: KeyPath) -> str:
     key = _written(path)
     near = difflib.get_close_matches(key, [".".join(known) for known in (*_BY_PATH, *sorted(_GROUPS))], 1)
-    hint = f"did you mean `{near[0]}`?" if near else "`timeloom settings` lists those there are"
+    hint = f"did you mean `{near[0]}`?" if near else "`timeloom settings` lists all settings"
     return f"there is no setting `{key}`; {hint}"
 
 

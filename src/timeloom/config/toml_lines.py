@@ -1,4 +1,4 @@
-"""Lines of a TOML document: which of them says a key."""
+"""Finds the line of each key in a TOML document."""
 
 import re
 import tomllib
@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, cast
 KeyPath = tuple[str, ...]
 
 MAX_DOTS: Final = 32
-"""Most dots of one key. The parser of the standard library takes time by their square: 32,000 are 20 seconds."""
+"""Maximum number of dots in a key. The standard parser needs quadratic time: 20 seconds for 32,000 dots."""
 
-# A string that nobody closes is taken up to the end of its line or text, so that no character is looked at twice.
+# An unclosed string matches up to the end of its line or text, so that no character is scanned twice.
 _TOKEN: Final = re.compile(
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"
@@ -25,7 +25,7 @@ _BARE: Final = re.compile(r"[ \t]*([A-Za-z0-9_-]*)[ \t]*")
 
 
 class TooManyDotsError(ValueError):
-    """A key has more parts than any setting; `line` is where it stands."""
+    """A key has more dots than any setting; `line` is its line."""
 
     def __init__(self, line: int) -> None:
         super().__init__(f"a key with more than {MAX_DOTS} dots")
@@ -33,7 +33,7 @@ class TooManyDotsError(ValueError):
 
 
 class Statement(NamedTuple):
-    """A header, or what stands left of an equals sign, and the line where it begins."""
+    """A table header, or the key left of an equals sign, and its first line."""
 
     line: int
     head: str
@@ -41,9 +41,9 @@ class Statement(NamedTuple):
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """The statements of a document one after another, up to its first mistake, in linear time.
+    """Yield the statements of a document in order, up to its first error, in linear time.
 
-    A line that is blank or only a comment counts as a header.
+    A blank line or a comment counts as a header.
     """
     line = first_line = 1
     start = depth = dots = 0
@@ -65,7 +65,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def key_lines(text: str) -> Mapping[KeyPath, int]:
-    """For every key and table of a document that the parser takes, the first line that says it or something in it."""
+    """Return the first line of every key and table, or of a key inside it; the document must be valid."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
     for statement in statements(text):
@@ -79,12 +79,12 @@ def key_lines(text: str) -> Mapping[KeyPath, int]:
 
 
 def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
-    """The line of a key; for one inside an inline table, the line of that."""
+    """Return the line of a key; for a key in an inline table, the line of the table."""
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), 1)
 
 
 def _keys(head: str, value: str = "") -> KeyPath:
-    """The parts of the one key that a statement has; none where there is no key."""
+    """Return the parts of the key of a statement; empty if there is no key."""
     if bare := _BARE.fullmatch(head):
         return (bare[1],) if bare[1] else ()
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""Kinds of values that settings of several groups have."""
+"""Value types that several groups of settings share."""
 
 from typing import Annotated
 
@@ -9,9 +9,9 @@ Url = Annotated[
     str,
     Meta(
         pattern=r"\A(?:https?://[!-.0-~][!-~]*)?\Z",
-        description="an address that begins with `https://` or `http://`",
+        description="a URL that begins with `https://` or `http://`",
     ),
 ]
 Words = Annotated[
-    tuple[str, ...], Meta(description="words; an array in the file, commas between them elsewhere", max_length=64)
+    tuple[str, ...], Meta(description="a list of words: an array in the file, comma-separated elsewhere", max_length=64)
 ]

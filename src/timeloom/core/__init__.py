@@ -1,1 +1,1 @@
-"""The core: pure values and decisions, without I/O, clock, randomness or logging."""
+"""Pure values and decisions: the core has no I/O, no clock, no randomness and no logging."""

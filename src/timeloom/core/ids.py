@@ -1,20 +1,21 @@
-"""Identifiers: the shapes of turn, call, conversation and other ids, made from a time and random bits handed in."""
+"""Validates and creates ids of turns, calls, conversations, messages and plans from a given time and random bits."""
 
 import re
 from typing import NewType
 
 TurnId = NewType("TurnId", str)
-"""`turn_<epoch_ms>_<6 base36>` when made here; from outside any `turn_…` of letters, digits, `_` and `-`."""
+"""`turn_<epoch_ms>_<6 base36>` if created here; a foreign id is any `turn_…` of letters, digits, `_` and `-`."""
 
 CallId = NewType("CallId", str)
-"""12 hex digits when made here; any word of letters, digits, `_` and `-` when it comes from outside."""
+"""12 hex digits if created here; a foreign id is any word of letters, digits, `_` and `-`."""
 
 ConversationId = NewType("ConversationId", str)
 PlanId = NewType("PlanId", str)
 MessageId = NewType("MessageId", str)
 
 MAX_ID_CHARS = 128
-"""Longest id accepted. Smaller refuses foreign ids in use; larger lets names grow past the 255 of file systems."""
+"""Longest accepted id. A smaller limit refuses foreign ids in use; a larger one exceeds the 255 bytes of a file
+name."""
 
 _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -22,53 +23,53 @@ _PLAN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:-]*")
 
 
 class IdError(ValueError):
-    """An id that does not have its shape; the message shows what was got and what was expected."""
+    """Error for an id of the wrong shape; the message shows the received text and the expected shape."""
 
 
 def turn_id(text: str) -> TurnId:
-    """The text as a turn id."""
+    """Return the text as a turn id; raise `IdError` if it is none."""
     if not text.startswith("turn_") or len(text) == len("turn_"):
         raise IdError(f"a turn id starts with 'turn_' and a word, got {text[:40]!r}")
     return TurnId(_checked(text, _WORD, "turn id"))
 
 
 def call_id(text: str) -> CallId:
-    """The text as a call id."""
+    """Return the text as a call id; raise `IdError` if it is none."""
     return CallId(_checked(text, _WORD, "call id"))
 
 
 def conversation_id(text: str) -> ConversationId:
-    """The text as a conversation id."""
+    """Return the text as a conversation id; raise `IdError` if it is none."""
     return ConversationId(_checked(text, _WORD, "conversation id"))
 
 
 def message_id(text: str) -> MessageId:
-    """The text as the id of a user message or external event."""
+    """Return the text as the id of a user message or external event; raise `IdError` if it is none."""
     return MessageId(_checked(text, _WORD, "message id"))
 
 
 def plan_id(text: str) -> PlanId:
-    """The text as a plan id, in which `:` may stand too (`plan:turn_…:abcd`)."""
+    """Return the text as a plan id, which may also contain `:` (`plan:turn_…:abcd`); raise `IdError` if it is none."""
     return PlanId(_checked(text, _PLAN, "plan id"))
 
 
 def make_turn_id(epoch_ms: int, random_bits: int) -> TurnId:
-    """The turn id of that time; only the lowest 36**6 of the random bits count."""
+    """Return a new turn id for that time; it uses the random bits modulo 36**6."""
     return TurnId(f"turn_{epoch_ms}_{_base36(random_bits % 36**6, 6)}")
 
 
 def make_call_id(random_bits: int) -> CallId:
-    """Twelve hex digits of the random bits."""
+    """Return a new call id: twelve hex digits of the random bits."""
     return CallId(f"{random_bits % 16**12:012x}")
 
 
 def make_conversation_id(epoch_ms: int, random_bits: int) -> ConversationId:
-    """A conversation id that sorts by time."""
+    """Return a new conversation id that sorts by time."""
     return ConversationId(f"conv_{epoch_ms}_{_base36(random_bits % 36**8, 8)}")
 
 
 def make_plan_id(turn: TurnId, random_bits: int) -> PlanId:
-    """A plan id that names the turn it was made in."""
+    """Return a new plan id that contains the id of its turn."""
     return PlanId(f"plan:{turn}:{random_bits % 16**4:04x}")
 
 

@@ -1,4 +1,4 @@
-"""Payloads: text and bytes that stand in a block, or the reference that stands for them once they are stored."""
+"""Payloads of blocks: text and bytes held inline, or a reference to the stored bytes."""
 
 import hashlib
 
@@ -6,31 +6,31 @@ import msgspec
 
 
 class BlobRef(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Names a stored payload by the SHA-256 of its bytes."""
+    """Reference to a stored payload by the SHA-256 of its bytes."""
 
     sha256: str
     size_bytes: int
 
 
 Text = str | BlobRef
-"""Text in place, or where it is stored."""
+"""Inline text, or the reference to stored text."""
 
 Data = bytes | BlobRef
-"""Bytes in place, or where they are stored."""
+"""Inline bytes, or the reference to stored bytes."""
 
 
 def ref_of(data: bytes) -> BlobRef:
-    """The reference under which these bytes are stored."""
+    """Return the reference under which these bytes are stored."""
     return BlobRef(sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
 
 
 def size_of(payload: Text | Data) -> int:
-    """The payload's size in bytes, wherever it is; text counts as UTF-8."""
+    """Return the size in bytes of an inline or stored payload; text is measured in UTF-8."""
     if isinstance(payload, BlobRef):
         return payload.size_bytes
     return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "surrogatepass"))
 
 
 def most_bytes(text: str) -> int:
-    """A size that the text's UTF-8 form does not exceed, known without making it."""
+    """Return an upper bound of the text's UTF-8 size without encoding it."""
     return len(text) * (1 if text.isascii() else 4)

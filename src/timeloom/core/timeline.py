@@ -1,4 +1,4 @@
-"""The timeline: entries, each a block at a place and a time, numbered densely from one."""
+"""Entries of a timeline: each holds a block with its turn, time and seq; seqs start at 1 and have no gaps."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from timeloom.core.ids import IdError, TurnId, turn_id
 from timeloom.core.payload import Text
 
 NO_TURN = TurnId("")
-"""The turn of entries that belong to the conversation as a whole."""
+"""Turn id of entries that belong to the whole conversation."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -21,19 +21,19 @@ _TS = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d(\.\d{1,9})?Z")
 
 
 class EntryError(CodedError):
-    """An entry that cannot stand where it was put."""
+    """Error for an entry with an invalid turn id, time or seq."""
 
     def __init__(self, message: str) -> None:
         super().__init__("entry_malformed", message)
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether the text is a time as entries carry it."""
+    """Return whether the text is an RFC 3339 time in UTC, as entries store it."""
     return _TS.fullmatch(text) is not None
 
 
 def microseconds_between(since: str, until: str) -> int:
-    """The time from one entry's `ts` to a later one's; 0 where a clock went back, or where no calendar has the day."""
+    """Return the time from one entry's `ts` to a later one's; 0 if the clock went back or a date does not exist."""
     try:
         return max(0, _microseconds(until) - _microseconds(since))
     except ValueError:
@@ -42,15 +42,15 @@ def microseconds_between(since: str, until: str) -> int:
 
 @lru_cache(maxsize=1024)
 def _microseconds(ts: str) -> int:
-    """The time, read once: the same few are compared again and again."""
+    """Return the time since the epoch; cached, because callers compare the same few times repeatedly."""
     return (datetime.fromisoformat(ts) - _EPOCH) // timedelta(microseconds=1)
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A block with its turn and time, before the journal gives it a place.
+    """Block with its turn and time, before the journal assigns a seq.
 
-    `original` is the text of the JSON object that the block was read from, kept only where writing the block
-    again would not give the same object.
+    `original` is the JSON text from which the block was read. It is set only if encoding the block again would give a
+    different object.
     """
 
     turn_id: TurnId
@@ -66,7 +66,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Entry(Draft, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A draft at its place."""
+    """Draft with its seq."""
 
     seq: int
 
@@ -77,18 +77,18 @@ class Entry(Draft, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The block's own logical path, numbered where its family is; empty where it has none."""
+        """Logical path of the block, with its number in a numbered family; empty if the block has no path."""
         return self.block.path(self.turn_id)
 
     @property
     def alias(self) -> str:
-        """The path that means the newest of the block's family; empty where it has none."""
+        """Path that names the newest block of the family; empty if the block has none."""
         return self.block.alias(self.turn_id)
 
 
 @lru_cache(maxsize=256)
 def _need_turn(text: TurnId) -> None:
-    # One turn is named by every entry of it.
+    # Cached, because every entry of a turn carries the same id.
     try:
         turn_id(text)
     except IdError as error:
@@ -96,12 +96,12 @@ def _need_turn(text: TurnId) -> None:
 
 
 def place(draft: Draft, seq: int) -> Entry:
-    """The draft at that place."""
+    """Return the draft as the entry with that seq."""
     return Entry(turn_id=draft.turn_id, ts=draft.ts, block=draft.block, original=draft.original, seq=seq)
 
 
 class Timeline:
-    """The entries of one conversation in order; it grows at its end and in no other way."""
+    """Append-only sequence of one conversation's entries."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: list[Entry] = []
@@ -109,21 +109,21 @@ class Timeline:
 
     @property
     def tail(self) -> int:
-        """The seq of the last entry, 0 where there is none."""
+        """Seq of the last entry; 0 if there is none."""
         return len(self._entries)
 
     def at(self, seq: int) -> Entry:
-        """The entry with that seq."""
+        """Return the entry with that seq; raise `EntryError` if there is none."""
         if not 1 <= seq <= self.tail:
             raise EntryError(f"seq 1 to {self.tail} expected, got {seq}")
         return self._entries[seq - 1]
 
     def since(self, seq: int) -> Sequence[Entry]:
-        """The entries after that seq."""
+        """Return the entries after that seq."""
         return self._entries[seq:]
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Adds entries that follow the tail without a gap; of a batch with a gap nothing is added."""
+        """Append entries that follow the tail without a gap; a batch with a gap raises and adds nothing."""
         batch = list(entries)
         for seq, entry in enumerate(batch, self.tail + 1):
             if entry.seq != seq:

@@ -1,8 +1,8 @@
-"""Tokens: how many a text has, estimated without a tokenizer and corrected by what a provider reports.
+"""Estimates token counts without a tokenizer, corrected by the counts that providers report.
 
-The weights are thousandths of a token for each thing counted, fitted to the o200k vocabulary over 40 kinds of text
-(prose in 22 languages, code, JSON, tables, logs, base64, hex). The estimate is within 18% on each of them, where a
-quarter of the bytes is off by up to 64%.
+The weights are thousandths of a token per counted item. They were fitted to the o200k vocabulary over 40 kinds of text
+(prose in 22 languages, code, JSON, tables, logs, base64, hex). The estimate is within 18% on each kind; a quarter of
+the bytes is off by up to 64%.
 """
 
 import re
@@ -11,19 +11,19 @@ from typing import Final
 import msgspec
 
 IMAGE_TOKENS: Final = 1_600
-"""What a picture counts as. Providers scale large pictures down to about this; smaller ones cost less."""
+"""Estimated tokens of an image. Providers scale large images down to about this size; smaller images cost less."""
 
 PDF_BYTES_PER_TOKEN: Final = 25
-"""Bytes of a PDF that make a token: a page of 50 KB is read as text and picture, about 2,000 tokens."""
+"""Bytes of a PDF per token: providers read a 50 KB page as text and image, about 2,000 tokens."""
 
 MIN_PDF_TOKENS: Final = 1_500
-"""What the smallest PDF counts as: one page."""
+"""Estimated tokens of the smallest PDF, which has one page."""
 
 SMALLEST_SAMPLE_TOKENS: Final = 500
-"""Fewest estimated tokens that calibrate. A smaller call says more of what a provider adds than of text."""
+"""Fewest estimated tokens of a call that calibrates. In a smaller call the provider's fixed overhead dominates."""
 
 RATIO_BOUNDS: Final = (0.25, 4.0)
-"""A ratio beyond these is a broken report, not a vocabulary."""
+"""Plausible ratios of reported to estimated tokens; a ratio outside them is a broken report."""
 
 _LETTER: Final = 229
 _CHANGE: Final = 893
@@ -38,11 +38,11 @@ _MARKS: Final = b"!\"#$%&'()*+,-./:;<=>?@[\\]^`{|}~"
 
 
 def _kinds(**kinds: bytes) -> bytes:
-    """A table that turns each byte into the letter of its kind, and all others into dots."""
+    """Return a table that maps each byte to the letter of its kind, or to a dot."""
     return bytes(next((ord(kind) for kind, those in kinds.items() if byte in those), ord(".")) for byte in range(256))
 
 
-# Kinds of bytes are counted as pairs and triples of letters, since that is several times as fast as a regex is.
+# Counting pairs and triples of kind letters is several times faster than a regex.
 _WORDS: Final = _kinds(U=_UPPER, l=_LOWER, d=_DIGITS)
 _MARKED: Final = bytes(byte if byte in _MARKS else ord(" ") for byte in range(256))
 _LINES: Final = re.compile(rb"\n\s*+")
@@ -65,7 +65,7 @@ _SCRIPTS: Final = (
 
 
 def estimate(text: str) -> int:
-    """About how many tokens the text has; the same number for the same text, always."""
+    """Return the estimated number of tokens of the text; deterministic."""
     if not text:
         return 0
     data = text.encode("utf-8", "surrogatepass")
@@ -77,14 +77,14 @@ def estimate(text: str) -> int:
     weight += _PUNCTUATION * len(data.translate(_MARKED).split())
     weight += _SPACES * len(gaps.findall(data))
     if len(data) > len(text):
-        # Mostly ASCII with a dash or an arrow here and there: the scripts are looked for in what is left of it.
+        # Most text is ASCII with a few other characters, so only those are searched for scripts.
         rest = "".join(_NOT_ASCII.findall(text))
         weight += sum(each * sum(map(len, script.findall(rest))) for script, each in _SCRIPTS)
     return max(1, weight // 1000)
 
 
 def _changes(words: bytes) -> int:
-    """Capitals before a small letter or a digit, and digits before a letter, within a word."""
+    """Count the places within words where a capital precedes a small letter or digit, or a digit precedes a letter."""
     count = words.count
     changes = count(b"Ul") - count(b".Ul")
     if b"d" in words:
@@ -93,41 +93,41 @@ def _changes(words: bytes) -> int:
 
 
 def _numbers(words: bytes) -> int:
-    """Groups of up to three digits."""
+    """Count groups of up to three digits."""
     threes = words.count(b"ddd")
     rest = words.replace(b"ddd", b".")
     return threes + rest.count(b"d") - rest.count(b"dd")
 
 
 def estimate_data(mime: str, size_bytes: int) -> int:
-    """About how many tokens an attached picture or PDF has."""
+    """Return the estimated number of tokens of an attached image or PDF."""
     if mime == "application/pdf":
         return max(MIN_PDF_TOKENS, size_bytes // PDF_BYTES_PER_TOKEN)
     return IMAGE_TOKENS
 
 
 def is_plausible(estimated: int, reported: int) -> bool:
-    """Whether a model may count so many tokens where we count so many: beyond the bounds the report is broken."""
+    """Return whether a reported count can be correct, given our estimate (see `RATIO_BOUNDS`)."""
     low, high = RATIO_BOUNDS
     return estimated * low <= reported <= estimated * high
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """How a model's own count compares to the estimate: `ratio` is its tokens for each estimated one."""
+    """Ratio of a model's reported tokens to our estimated tokens, averaged over its calls."""
 
     ratio: float = 1.0
     samples: int = 0
 
     def observe(self, estimated: int, reported: int) -> "Calibration":
-        """The calibration after a call that was estimated and reported so; recent calls count more."""
+        """Return the calibration after one more call; recent calls weigh more."""
         if estimated < SMALLEST_SAMPLE_TOKENS or reported <= 0:
             return self
         low, high = RATIO_BOUNDS
         seen = min(high, max(low, reported / estimated))
-        # The first calls are averaged; later each counts a fifth, so that a change of model is followed in some rounds.
+        # The first five calls are averaged; later calls weigh a fifth each, so a model change shows within few rounds.
         share = max(1 / (self.samples + 1), 0.2)
         return Calibration(self.ratio + (seen - self.ratio) * share, self.samples + 1)
 
     def tokens(self, estimated: int) -> int:
-        """The estimate in the model's own tokens."""
+        """Convert an estimate to the model's tokens."""
         return round(estimated * self.ratio)

@@ -1,4 +1,4 @@
-"""Opening files and folders beneath a root folder without ever following a symbolic link."""
+"""Opens files and folders beneath a root folder without following symbolic links."""
 
 import os
 import stat
@@ -9,26 +9,26 @@ from timeloom.core.paths import PhysicalPath
 from timeloom.core.paths.names import check_name
 
 Root = int | str | os.PathLike[str]
-"""A folder, or a descriptor of one."""
+"""A folder path, or an open descriptor of a folder."""
 
 _ALLOWED_FLAGS = os.O_ACCMODE | os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_APPEND
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# O_NONBLOCK: opening a pipe that nobody writes to must not hang. O_NOCTTY: a terminal must not become ours.
+# O_NONBLOCK: opening a pipe without a writer must not hang. O_NOCTTY: a terminal must not become the controlling one.
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER_MODE = 0o755
 
 
 class BeneathError(CodedError):
-    """A file that is not opened: a link on the way, or something that is not a plain file at its end."""
+    """A path contains a symbolic link, or does not end at a regular file."""
 
 
 def open_beneath(root: Root, path: PhysicalPath | Sequence[str], flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
-    """A new descriptor of the regular file at that path, or that these names lead to, under the root.
+    """Return a new descriptor of the regular file at that path or under these names beneath the root.
 
-    Each folder is opened relative to the one before it, so a link that is put in the way at any moment is refused and
-    never followed; only the root itself may be reached by one. A file with a second hard link is refused, because the
-    other name may lie outside. The flags are an access mode with any of `O_CREAT` (which makes missing folders too),
-    `O_EXCL`, `O_TRUNC` and `O_APPEND`. Other failures are the system's `OSError`, naming one part of the path at most.
+    Each folder is opened relative to its parent, so a link that is inserted at any moment is refused and never
+    followed. Only the root itself may be a link. A file with a second hard link is refused, because the other name may
+    lie outside of the root. The flags are an access mode with any of `O_CREAT` (which also creates missing folders),
+    `O_EXCL`, `O_TRUNC` and `O_APPEND`. Other failures raise `OSError`, which names at most one component of the path.
     """
     if flags & ~_ALLOWED_FLAGS:
         raise ValueError("flags are an access mode with any of O_CREAT, O_EXCL, O_TRUNC and O_APPEND")
@@ -42,9 +42,9 @@ def open_beneath(root: Root, path: PhysicalPath | Sequence[str], flags: int = os
 
 
 def open_folder_beneath(root: Root, names: Sequence[str], *, make: bool = False) -> int:
-    """A new descriptor of the folder that these names lead to under the root; without names, of the root itself.
+    """Return a new descriptor of the folder under these names beneath the root; without names, of the root.
 
-    The same promises as of `open_beneath` hold. A name that is not harmless is refused with `PathError`.
+    The guarantees of `open_beneath` apply. An unsafe name raises `PathError`.
     """
     for name in names:
         check_name(name)
@@ -66,7 +66,7 @@ def _open_root(root: Root) -> int:
     try:
         return os.open(root, _FOLDER_FLAGS)
     except OSError as error:
-        # The system's error names the host's folder; this one does not. The number keeps its class.
+        # The system's error names the host's folder, so it is replaced. The errno preserves the exception class.
         raise OSError(error.errno, "the root folder cannot be opened") from None
 
 
@@ -76,7 +76,7 @@ def _open_folder(parent: int, name: str, *, make: bool) -> int:
     try:
         return os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
     except OSError:
-        # Systems differ in the error for a link that must not be followed, so look what is there.
+        # Systems report different errors for a link with O_NOFOLLOW, so the type is checked here.
         if stat.S_ISLNK(_mode_of(parent, name)):
             raise _refused_link(name) from None
         raise
@@ -91,7 +91,7 @@ def _make_folder(parent: int, name: str) -> None:
 
 def _open_file(parent: int, name: str, flags: int, mode: int) -> int:
     try:
-        # Truncating waits until it is known what was opened.
+        # The file is truncated only after its type has been checked.
         descriptor = os.open(name, flags & ~os.O_TRUNC | _FILE_FLAGS, mode, dir_fd=parent)
     except OSError:
         there = _mode_of(parent, name)
@@ -118,7 +118,7 @@ def _check_plain(descriptor: int, name: str) -> None:
 
 
 def _mode_of(parent: int, name: str) -> int:
-    """The kind and permissions of what has that name, 0 if nothing has; only to choose an error, never to decide."""
+    """Return the mode of that name, or 0 if it does not exist; used only to choose an error message."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except OSError:

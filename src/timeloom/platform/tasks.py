@@ -1,4 +1,4 @@
-"""Work that is done to its end, whoever is cancelled meanwhile."""
+"""Runs asyncio work to completion despite cancellation of the waiting task."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def uncancelled(work: Awaitable[T]) -> T:
-    """What the work gives; a cancellation of whoever waits for it goes on when it is done."""
+    """Return the result of the work; a cancellation of the caller is raised only after the work is done."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -1,1 +1,1 @@
-"""Ports: the roles that adapters play for the runtime."""
+"""Ports: the protocols that adapters implement for the runtime."""

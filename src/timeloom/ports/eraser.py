@@ -1,4 +1,4 @@
-"""The erasing port: the one way in which what stands on a timeline is changed, and it only ever says less."""
+"""The eraser port: the only operation that changes stored entries, and it can only remove content."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,15 +9,15 @@ from timeloom.ports.leases import Lease
 
 
 class Erasing(Protocol):
-    """Removes for good what entries said, where somebody has a right to that.
+    """Permanently removes the content of entries, for users with a right to erasure.
 
-    1. An erased entry has the place, turn, time, type and path that it had, and refers to nothing that it did not refer
-       to before; anything else is refused with `EntryError` and changes nothing.
-    2. All of one erase becomes durable together, with the draft that records it, or nothing does; the draft is
-       appended as `append` does it, so an expected tail and a lease count here too.
-    3. Payloads to which nothing of the tenant refers any more are gone when it returns, and so are the conversation's
-       snapshots and the words by which the entries were found. What a crash leaves of them the next opening or the
-       next `scrub` removes.
+    1. An erased entry keeps its seq, turn, time, type and path, and refers to nothing that it did not refer to before.
+       Any other change raises `EntryError` and changes nothing.
+    2. An erasure becomes durable completely, together with the draft that records it, or not at all. The draft is
+       appended as `append` does it, so an expected tail and a lease apply here too.
+    3. When the call returns, payloads that no entry of the tenant refers to are deleted. So are the conversation's
+       snapshots and the search terms of the entries. After a crash, the next opening of the store or the next `scrub`
+       removes the rest.
     """
 
     async def erase(
@@ -28,12 +28,12 @@ class Erasing(Protocol):
         record: Draft,
         lease: Lease | None = None,
     ) -> Entry:
-        """Puts each entry in the place of the one that has its seq, and gives the record as it was appended."""
+        """Replace each entry by the given one with the same seq, and return the appended record."""
         ...
 
     async def scrub(self) -> None:
-        """Leaves no trace of what was erased or deleted in any file of the store, and no snapshot; it copies the store.
+        """Remove all traces of erased and deleted content from the store's files, and all snapshots; copies the store.
 
-        It may be asked again at any time. Raises `StoreError` where another process keeps it from being done.
+        It can be repeated at any time. Raises `StoreError` if another process prevents it.
         """
         ...

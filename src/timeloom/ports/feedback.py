@@ -1,4 +1,4 @@
-"""The feedback port: which conversations people and machines have judged, and how."""
+"""The feedback port: lists conversations with feedback and counts the reactions."""
 
 from typing import Protocol
 
@@ -9,44 +9,44 @@ from timeloom.ports.reader import ConversationInfo
 
 
 class FeedbackQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose conversations, and when their feedback was given; what is empty does not narrow, except the tenant."""
+    """Selects conversations by owner and by the time of their feedback; empty fields, except the tenant, match all."""
 
     tenant: str
     project: str = ""
     user: str = ""
     since: str = ""
-    """A time that counts itself, as entries carry it."""
+    """Start of the period, inclusive, in the timestamp format of entries."""
     until: str = ""
-    """A time that does not count itself any more."""
+    """End of the period, exclusive."""
     cursor: str = ""
     limit: int = 50
 
 
 class JudgedConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation, and what stands of the feedback that it got in the time that was asked for."""
+    """A conversation, and the counts of its current feedback from the requested period."""
 
     info: ConversationInfo
     counts: FeedbackCounts
     last_ts: str
-    """When the newest of it was given."""
+    """The time of its newest feedback."""
 
 
 class FeedbackPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Those with the newest feedback first; `cursor` asks for what follows and is empty at the end."""
+    """Conversations with the newest feedback first; `cursor` requests the next page and is empty at the end."""
 
     conversations: tuple[JudgedConversation, ...]
     total: FeedbackCounts
-    """What stands in all that match, on whatever page."""
+    """The counts over all matching conversations, on all pages."""
     cursor: str = ""
 
 
 class Judged(Protocol):
-    """Knows the feedback of all conversations without reading them."""
+    """Returns the feedback of all conversations without reading their entries."""
 
     async def judged(self, query: FeedbackQuery) -> FeedbackPage:
-        """One page of the conversations with feedback in that time.
+        """Return one page of the conversations with feedback in that period.
 
-        Of a turn the newest word of a person stands, and one that says nothing takes it back; what machines say is
-        added. What a fork has copied is counted where it was given, and nowhere else.
+        For each turn, a person's newest feedback counts, and empty feedback removes it. Machine feedback is added.
+        Feedback that a fork copied counts only in the conversation where it was given.
         """
         ...

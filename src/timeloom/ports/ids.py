@@ -1,19 +1,19 @@
-"""The ids port: the only way randomness comes in."""
+"""The ids port: the only source of randomness."""
 
 import secrets
 from typing import Protocol
 
 
 class Ids(Protocol):
-    """Gives random bits, from which ids are made."""
+    """Returns random bits, from which ids are made."""
 
     def bits(self) -> int:
-        """At least 64 random bits as a number."""
+        """Return at least 64 random bits as a number."""
         ...
 
 
 class RandomIds:
-    """The machine's own randomness."""
+    """Random bits from the operating system."""
 
     def bits(self) -> int:
         return secrets.randbits(64)

@@ -1,4 +1,4 @@
-"""The journal port: the one place where entries become durable, in order, each conversation by one writer."""
+"""The journal port: makes entries durable in order, with one writer per conversation."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from timeloom.ports.leases import Lease
 
 
 class ConflictError(CodedError):
-    """Another writer was first; `tail` is where the conversation ends now."""
+    """Another writer appended first; `tail` is the current end of the conversation."""
 
     def __init__(self, conversation: ConversationId, expected_tail: int, tail: int) -> None:
         super().__init__("conflict", f"conversation {conversation} ends at {tail}, not at {expected_tail}")
@@ -18,35 +18,35 @@ class ConflictError(CodedError):
 
 
 class Journal(Protocol):
-    """Numbered promises, each checked by `timeloom.testing.store_contract`:
+    """Appends entries. Each numbered promise is checked by `timeloom.testing.store_contract`.
 
-    1. What `append` returned is durable: it survives the death of the process and of the machine's power.
+    1. Entries that `append` returned are durable: they survive a crash of the process and a power failure.
     2. The drafts of one append become durable together or not at all.
-    3. Entries are numbered from 1 without gaps; an append whose expected tail is not the tail raises
-       `ConflictError` and changes nothing.
-    4. The first entry of a conversation is a `ConversationStarted`, and no later one is.
-    5. What comes back has a reference in place of all bytes and every large text; equal payloads of one tenant are
+    3. Entries are numbered from 1 without gaps. An append whose expected tail is not the tail raises `ConflictError`
+       and changes nothing.
+    4. The first entry of a conversation is a `ConversationStarted`, and no later entry is.
+    5. Returned entries contain references in place of binary data and large texts. Equal payloads of one tenant are
        stored once.
-    6. Cost follows what is appended, not what is there.
-    7. While somebody holds a conversation, only an append with that lease is accepted: one without raises `HeldError`,
-       one with a lease that is over raises `LeaseLostError`, and both change nothing.
+    6. The cost of an append depends on the appended data, not on the stored data.
+    7. While a conversation is leased, only an append with that lease is accepted. An append without a lease raises
+       `ConversationHeldError`, one with an ended lease raises `LeaseLostError`, and both change nothing.
     """
 
     async def append(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], lease: Lease | None = None
     ) -> tuple[Entry, ...]:
-        """The drafts as they are now stored, after the entry `expected_tail` (0: a new conversation)."""
+        """Append the drafts after the entry `expected_tail` (0: a new conversation) and return the stored entries."""
         ...
 
     async def begin(
         self, conversation: ConversationId, drafts: Sequence[Draft], holder: str
     ) -> tuple[tuple[Entry, ...], Lease]:
-        """A new conversation and the lease on it, both durable together; raises `ConflictError` where it is there."""
+        """Create a conversation and lease it, durable together; raises `ConflictError` if it already exists."""
         ...
 
     async def delete(self, conversation: ConversationId) -> None:
-        """Removes the conversation, its snapshots, and the payloads that no other conversation of its tenant uses.
+        """Delete the conversation, its snapshots, and the payloads that no other conversation of its tenant uses.
 
-        Nobody's lease prevents that; who holds it learns of it at the next append.
+        A lease does not prevent deletion; its holder gets an error at the next append.
         """
         ...

@@ -1,4 +1,4 @@
-"""The leases port: who may append to a conversation, one at a time."""
+"""The leases port: grants the right to append to a conversation to one holder at a time."""
 
 from typing import Final, Protocol
 
@@ -8,59 +8,63 @@ from timeloom.core.codes import CodedError
 from timeloom.core.ids import ConversationId
 
 HOLDER_CHARS: Final = 100
-"""How much of a holder's name is kept. It is for people; longer ones would make every refusal a page."""
+"""Maximum length of a holder's name. The name is for people; longer ones would make error messages unreadable."""
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The right to append to a conversation, until it is released or its process ends."""
+    """The right to append to a conversation until the lease is released or its process ends."""
 
     conversation: ConversationId
     epoch: int
-    """Grows with every lease of a conversation, also over its deletion, so that none is taken for an earlier one."""
+    """Increases with every lease of a conversation, even after its deletion, so that an old lease is never taken for a
+    new one."""
 
     holder: str
-    """Who holds it, in words for people."""
+    """The name of the holder, for people."""
 
 
 class HeldError(CodedError):
-    """Somebody else holds the conversation; `by` says who in words, `since` since when."""
+    """Another holder has leased the conversation; `by` names the holder, `since` the time."""
 
     def __init__(self, conversation: ConversationId, by: str, since: str) -> None:
         super().__init__(
             "conversation_held",
-            f"conversation {conversation} is held by {by} since {since}; close it there and try again: it is free as "
-            "soon as that process lets go of it or ends",
+            f"conversation {conversation} is held by {by} since {since}; close it there and try again, or end that "
+            "process",
         )
         self.by = by
         self.since = since
 
 
 class LeaseLostError(CodedError):
-    """The lease is not in force any more; who had it must not go on."""
+    """The lease has ended; its holder must stop appending."""
 
     def __init__(self, conversation: ConversationId, why: str) -> None:
         super().__init__(
             "lease_lost",
-            f"the lease on conversation {conversation} is over: {why}; open the conversation again to go on from what "
-            "is stored",
+            f"the lease on conversation {conversation} has ended: {why}; reopen the conversation to continue from the "
+            "stored entries",
         )
 
 
 class Leases(Protocol):
-    """Gives each conversation to one holder at a time.
+    """Leases each conversation to one holder at a time.
 
-    A lease ends by `release`, by closing the store that gave it, or by the death of the process: the next who asks
-    gets the conversation at once, and what might still run of the last holder is refused by its epoch.
+    A lease ends with `release`, with the closing of the store that granted it, or with the death of the process. The
+    next holder gets the conversation at once. Late appends of the previous holder are refused by their epoch.
     """
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
-        """The lease on the conversation; raises `HeldError`, also within one process, or `ConversationUnknownError`."""
+        """Return the lease on the conversation.
+
+        Raises `ConversationHeldError`, even within one process, or `ConversationUnknownError`.
+        """
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Ends the lease; one that is over already stays as it is."""
+        """End the lease; a lease that has already ended is ignored."""
         ...
 
     async def is_held(self, conversation: ConversationId) -> bool:
-        """Whether somebody holds the conversation now; raises `ConversationUnknownError`."""
+        """Whether the conversation is leased now; raises `ConversationUnknownError`."""
         ...

@@ -1,4 +1,4 @@
-"""The ledger port: what conversations may spend together, reserved before a call and settled after it."""
+"""The ledger port: shared budgets, reserved before a call and settled after it."""
 
 import hashlib
 from typing import Final, Literal, Protocol
@@ -11,38 +11,38 @@ from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import MEASURES, Measure
 
 ScopeKind = Literal["turn", "conversation", "tree", "user", "project"]
-"""What a budget is for. A tree is a conversation with all that were begun from it, by the id of the first."""
+"""The kind of a budget scope. A tree is a conversation with all its descendants, identified by the id of the root."""
 
 MOST_AMOUNT: Final = 2**62
-"""Largest amount, of one call or in all, where sums stop growing; what a database takes for an integer is larger."""
+"""Maximum amount of one call or of a sum, where sums stop growing. It fits into a database integer."""
 
 KEY_CHARS: Final = 500
-"""Longest key: a conversation's, a turn's and a call's id, and what stands between them."""
+"""Maximum length of a key, which contains the ids of a conversation, a turn and a call with separators."""
 
 RESERVE_WAIT_S: Final = 600.0
-"""How long a call waits for others to settle. Shorter than the longest model call would give up for no reason."""
+"""How long a call waits for other calls to settle. A value below the longest model call would fail needlessly."""
 
 _NAMES: Final[dict[ScopeKind, int]] = {"turn": 2, "conversation": 1, "tree": 1, "user": 2, "project": 2}
 _SCOPE_CHARS: Final = 500
 
 
 def scope(kind: ScopeKind, *names: str) -> str:
-    """The scope of that kind, whatever the names contain.
+    """Return the scope of that kind; names may contain any characters.
 
-    `turn` takes the ids of the conversation and the turn, `conversation` and `tree` one conversation's, `user` and
+    `turn` takes the ids of the conversation and the turn, `conversation` and `tree` one conversation id, `user` and
     `project` the tenant and a name.
     """
     if len(names) != _NAMES[kind]:
-        raise LedgerError(f"a scope of kind {kind} has {_NAMES[kind]} names, got {len(names)}")
+        raise LedgerError(f"a scope of kind {kind} takes {_NAMES[kind]} names, got {len(names)}")
     joined = "/".join(quote(name, safe="", errors="surrogatepass") for name in names)
     if len(joined) > _SCOPE_CHARS:
-        # No name has a bare # in it, so that no other scope can look like this one.
+        # Quoted names never contain `#`, so this cannot equal another scope.
         joined = f"#{hashlib.sha256(joined.encode()).hexdigest()}"
     return f"{kind}:{joined}"
 
 
 class LedgerError(CodedError):
-    """A reservation or an amount that has not the form of one."""
+    """A reservation or an amount is malformed."""
 
     def __init__(self, message: str) -> None:
         super().__init__("reservation_malformed", message)
@@ -60,7 +60,7 @@ class BudgetSpentError(CodedError):
 
 
 class BudgetBusyError(CodedError):
-    """A scope is so near its limit that this call has to wait for those in flight; they did not settle in time."""
+    """A scope is so close to its limit that this call must wait for open calls, which did not settle in time."""
 
     def __init__(self, scope: str, measure: Measure, why: str) -> None:
         super().__init__("budget_busy", f"{scope} has no {measure} to promise now: {why}")
@@ -69,7 +69,7 @@ class BudgetBusyError(CodedError):
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What something cost."""
+    """The actual cost of a call or a scope."""
 
     rounds: int = 0
     tokens: int = 0
@@ -82,7 +82,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Most(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The most a call may cost. None is unknown: where that is limited, the call is let through only by itself."""
+    """The maximum cost of a call. None means unknown: a call with an unknown limited measure runs alone."""
 
     rounds: int = 0
     tokens: int | None = 0
@@ -95,12 +95,12 @@ class Most(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def presumed(self) -> Amounts:
-        """What a call is charged with that may have been made and that nobody can settle any more."""
+        """The amounts charged for a call that may have been made and can no longer be settled."""
         return Amounts(**{measure: getattr(self, measure) or 0 for measure in MEASURES})
 
 
 class Cap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a scope may spend in all; None is no limit, and is counted all the same."""
+    """The limits of a scope; None means no limit, but the amount is counted."""
 
     scope: str
     rounds: int | None = None
@@ -114,11 +114,11 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that is about to be made, the most it may cost, and all the scopes that pay for it."""
+    """A call that is about to be made, its maximum cost, and all scopes that pay for it."""
 
     key: str
-    """Names the call for good, so that after a crash it is reserved again and not twice: the conversation, turn,
-    round and attempt, or the call's id."""
+    """Identifies the call permanently, so that after a crash it is reserved again instead of twice: the conversation,
+    turn, round and attempt, or the call's id."""
 
     conversation: ConversationId
     most: Most
@@ -129,56 +129,58 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         for cap in self.caps:
             _check_text("a scope", cap.scope, KEY_CHARS + len("conversation:"))
         if len({cap.scope for cap in self.caps}) != len(self.caps):
-            raise LedgerError("a reservation names each scope once")
+            raise LedgerError("a reservation must not name a scope twice")
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation that was granted, to be settled or released once."""
+    """A granted reservation, to be settled or released once."""
 
     key: str
     conversation: ConversationId
     grant: str
-    """Tells this grant from a later one of the same key."""
+    """Distinguishes this grant from a later one with the same key."""
 
     most: Most
     scopes: tuple[str, ...]
 
 
 class Ledger(Protocol):
-    """One ledger for all conversations of a place. Numbered promises, checked by `timeloom.testing.ledger_contract`:
+    """One ledger for all conversations of a store. The promises are checked by `timeloom.testing.ledger_contract`.
 
-    1. A reservation is granted in all its scopes or in none, whoever else asks at the same time in whatever process.
-    2. No scope is overspent by more than one call, if no call costs more than it said, or than the largest before it
-       in that scope. Rounds and tool calls, which are known beforehand, are never overspent.
-    3. What is settled is durable and settled once; so is what is released.
-    4. A key is reserved once: who reserves it again has it anew, and whoever had it before can settle nothing.
-    5. A call whose process died holds nobody up by being in flight; what it reserved counts as promised until the
-       call is reserved again, settled or released, or its conversation is deleted.
+    1. A reservation is granted in all its scopes or in none, regardless of concurrent requests from any process.
+    2. No scope is overspent by more than one call, if no call costs more than its stated maximum, or than the largest
+       earlier call in that scope. Rounds and tool calls are known in advance and are never overspent.
+    3. Settlements and releases are durable and happen once.
+    4. A key has one valid grant: reserving it again replaces the grant, and the previous holder can settle nothing.
+    5. An open call of a dead process does not block other calls. Its reservation counts as promised until the call is
+       reserved again, settled or released, or its conversation is deleted.
     """
 
     async def reserve(self, reservation: Reservation, wait_s: float = RESERVE_WAIT_S) -> Reserved:
-        """The grant, as soon as there is room for it.
+        """Return the grant as soon as the budget allows it.
 
-        Raises `BudgetSpentError` where there will be none, and `BudgetBusyError` where none came in time. Who holds a
-        grant for tokens, money or time must not wait here for another one.
+        Raises `BudgetSpentError` if the budget can never allow it, and `BudgetBusyError` if it did not in time. A
+        caller that holds a grant for tokens, money or time must not wait here for another one.
         """
         ...
 
     async def settle(self, reserved: Reserved, actual: Amounts) -> None:
-        """Puts what the call did cost in the place of what was reserved."""
+        """Replace the reserved amounts by the actual cost of the call."""
         ...
 
     async def release(self, reserved: Reserved) -> None:
-        """Gives back what was reserved, of a call that was not made."""
+        """Return the reserved amounts of a call that was not made."""
         ...
 
     async def unsettled(self, conversation: ConversationId) -> tuple[Reserved, ...]:
-        """The conversation's grants that are neither settled nor released, by key: for who took it over after a crash
-        to settle from the timeline, or to release."""
+        """Return the conversation's grants that are neither settled nor released, by key.
+
+        After a crash, the new holder settles them from the timeline or releases them.
+        """
         ...
 
     async def spent(self, scope: str) -> Amounts:
-        """What was settled in that scope."""
+        """Return the settled amounts of that scope."""
         ...
 
 
@@ -186,9 +188,9 @@ def _check(amounts: Amounts | Most | Cap) -> None:
     for measure in MEASURES:
         amount: int | None = getattr(amounts, measure)
         if amount is not None and not 0 <= amount <= MOST_AMOUNT:
-            raise LedgerError(f"{measure} are between 0 and {MOST_AMOUNT}, got {amount}")
+            raise LedgerError(f"{measure} must be between 0 and {MOST_AMOUNT}, got {amount}")
 
 
 def _check_text(what: str, text: str, most_chars: int) -> None:
     if not 0 < len(text) <= most_chars or not text.isascii():
-        raise LedgerError(f"{what} has 1 to {most_chars} ASCII characters, got {text[:40]!r}")
+        raise LedgerError(f"{what} must have 1 to {most_chars} ASCII characters, got {text[:40]!r}")

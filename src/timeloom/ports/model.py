@@ -1,4 +1,4 @@
-"""The model port: a prompt goes out, text comes back in pieces."""
+"""The model port: sends a prompt and streams the reply."""
 
 from collections.abc import AsyncGenerator
 from functools import cache
@@ -22,17 +22,17 @@ ErrorKind = Literal[
     "unauthorized",
     "invalid",
 ]
-"""Why a model did not answer, or not to the end."""
+"""Why a model did not answer, or did not finish its answer."""
 
 RETRYABLE: Final[frozenset[ErrorKind]] = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
-"""Kinds that may pass when the same request is sent again; for `context_too_long` only a smaller one may."""
+"""Kinds for which the same request may succeed later. After `context_too_long` only a smaller request may succeed."""
 
 StopReason = Literal["end", "max_tokens", "stop_sequence", "other"]
-"""Why a reply ended: the model was done, it may not write more, it met a stop sequence, or none of these."""
+"""Why a reply ended: the model finished, reached its token limit or a stop sequence, or another reason."""
 
 
 class TextSegment(msgspec.Struct, frozen=True, tag="text"):
-    """Text of the prompt; the prefix up to its end is cached where `cache_point` is set, for that lifetime."""
+    """Text of the prompt; `cache_point` caches the prefix up to its end for `cache_lifetime`."""
 
     text: str
     cache_point: bool = False
@@ -52,10 +52,10 @@ Segment = TextSegment | DataSegment
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is asked: the system text, then one user message of these segments, one after another.
+    """A request: the system text, then one user message that consists of the segments.
 
-    `number` counts the outcomes of this purpose that the conversation has recorded, from 0: a request that is sent
-    again after a crash has the same number. `opening` is the conversation's first user message.
+    `number` counts the recorded outcomes of this purpose in the conversation, from 0. A request that is sent again
+    after a crash has the same number. `opening` is the conversation's first user message.
     """
 
     system: str
@@ -71,22 +71,22 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextPiece(msgspec.Struct, frozen=True, gc=False, tag="text"):
-    """More of the reply."""
+    """The next piece of the reply."""
 
     text: str
 
 
 class ThinkingPiece(msgspec.Struct, frozen=True, gc=False, tag="thinking"):
-    """More of what the provider calls thinking, which is no part of the reply."""
+    """The next piece of the provider's thinking, which is not part of the reply."""
 
     text: str
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """The last event of a reply that came to its end; `model` is the id that the service says has answered.
+    """The last event of a complete reply; `model` is the model id that the service reports.
 
-    Where the service reported no usage, `usage` is empty and `usage_reported` false; where nobody knows the price,
-    the cost is 0 and `priced` false.
+    If the service reported no usage, `usage` is empty and `usage_reported` is false. If the price is unknown, the cost
+    is 0 and `priced` is false.
     """
 
     stop_reason: StopReason
@@ -100,9 +100,9 @@ ModelEvent = TextPiece | ThinkingPiece | Finished
 
 
 class ModelError(CodedError):
-    """The model did not answer, or not to the end; `usage` is what it reported before that.
+    """The model did not answer, or did not finish; `usage` is the usage reported before the error.
 
-    Where that has no cost because nobody knows the price, `priced` is false.
+    If its cost is missing because the price is unknown, `priced` is false.
     """
 
     def __init__(
@@ -116,50 +116,50 @@ class ModelError(CodedError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may pass later, after `retry_after_s` where the service said so."""
+        """Whether the same request may succeed later, after `retry_after_s` if the service gave one."""
         return self.kind in RETRYABLE
 
 
 @runtime_checkable
 class Priced(Protocol):
-    """A model whose price is known before it is asked."""
+    """A model whose price is known before a request."""
 
     def price_nano_usd(self, usage: Usage) -> int | None:
-        """What a call with that usage costs, in billionths of a dollar; None where nobody knows."""
+        """Return the cost of a call with that usage in billionths of a dollar, or None if it is unknown."""
         ...
 
 
 class Model(Protocol):
-    """A model, or an endpoint that speaks for one."""
+    """A model, or a client of a model service."""
 
     @property
     def name(self) -> str:
-        """The name under which it was asked for, such as `anthropic:<id>`."""
+        """The requested name, such as `anthropic:<id>`."""
         ...
 
     @property
     def window_tokens(self) -> int:
-        """How many tokens prompt and reply may have together."""
+        """The maximum number of tokens of prompt and reply together."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The reply, piece by piece, then `Finished`; raises `ModelError`.
+        """Stream the reply piece by piece, then `FinishEvent`; raises `ModelError`.
 
-        Closing the generator (`contextlib.aclosing`) gives the call up and its connection with it.
+        Closing the generator (`contextlib.aclosing`) cancels the call and closes its connection.
         """
         ...
 
     async def close(self) -> None:
-        """Lets go of connections; a second close does nothing."""
+        """Close connections; closing twice does nothing."""
         ...
 
 
 def as_priced(model: Model) -> Priced | None:
-    """The model as one whose price is known before it is asked, if it is one."""
+    """Return the model as a `PricedModel` if its price is known before a request, otherwise None."""
     return cast("Priced", model) if _names_prices(type(model)) else None
 
 
 @cache
 def _names_prices(kind: type[object]) -> bool:
-    """Asked once for each type of model, because asking it of a protocol takes as long as rendering a block."""
+    """Whether the type implements `PricedModel`; cached, because a protocol check is slow."""
     return issubclass(kind, Priced)

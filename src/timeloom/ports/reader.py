@@ -1,4 +1,4 @@
-"""The reader port: what anybody may ask of stored conversations."""
+"""The reader port: reads and searches stored conversations."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -18,7 +18,7 @@ class ConversationUnknownError(CodedError):
 
 
 class ConversationInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a list shows of a conversation."""
+    """A conversation as lists show it."""
 
     id: ConversationId
     tenant: str
@@ -33,43 +33,44 @@ class ConversationInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class ConversationQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which conversations are asked for; what is empty does not narrow, except the tenant."""
+    """Selects conversations; empty fields, except the tenant, match all."""
 
     tenant: str
     project: str = ""
     user: str = ""
     words: str = ""
-    """Words that title, user messages or answers contain; all of them, as prefixes, case and accents aside."""
+    """Words that the title, user messages or answers must contain: all of them, as prefixes, ignoring case and
+    accents."""
     cursor: str = ""
     limit: int = 50
 
 
 class ConversationPage(msgspec.Struct, frozen=True):
-    """Newest first; `cursor` asks for what follows and is empty at the end."""
+    """Conversations, newest first; `cursor` requests the next page and is empty at the end."""
 
     conversations: tuple[ConversationInfo, ...]
     cursor: str = ""
 
 
 class Reader(Protocol):
-    """Reads what is durable, and nothing else."""
+    """Reads durable entries only."""
 
     async def info(self, conversation: ConversationId) -> ConversationInfo:
-        """What a list shows of it; raises `ConversationUnknownError`."""
+        """Return the conversation's list data; raises `ConversationUnknownError`."""
         ...
 
     async def load(self, conversation: ConversationId, after: int = 0, limit: int | None = None) -> list[Entry]:
-        """The entries after that seq, at most `limit`; raises `ConversationUnknownError`."""
+        """Return the entries after that seq, at most `limit`; raises `ConversationUnknownError`."""
         ...
 
     def follow(self, conversation: ConversationId, after: int = 0) -> AsyncIterator[Entry]:
-        """The entries after that seq, then each new one as it becomes durable; ends at its deletion."""
+        """Yield the entries after that seq, then each new one once it is durable; ends when it is deleted."""
         ...
 
     async def conversations(self, query: ConversationQuery) -> ConversationPage:
-        """One page of those that match, newest first."""
+        """Return one page of matching conversations, newest first."""
         ...
 
     async def find_said(self, conversation: ConversationId, words: str, limit: int = 10) -> list[int]:
-        """The seqs of its title, user messages and answers that contain any of the words, newest first."""
+        """Return the seqs of its title, user messages and answers that contain any of the words, newest first."""
         ...

@@ -1,4 +1,4 @@
-"""The sandbox port: running a program that nobody trusts, and what it may ask for while it runs."""
+"""The sandbox port: runs untrusted programs and answers their requests."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -15,14 +15,14 @@ MIB = 1024 * 1024
 
 
 class SandboxUnavailableError(CodedError):
-    """This machine cannot isolate a program; the message says what it lacks and what to install."""
+    """This machine cannot isolate a program; the message names the missing parts and what to install."""
 
     def __init__(self, message: str) -> None:
         super().__init__("sandbox_unavailable", message)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one program may use, all its processes together; `file_bytes` is of a file, `open_files` of a process."""
+    """The limits of one program, all its processes together; `file_bytes` is per file, `open_files` per process."""
 
     wall_s: float = 60.0
     cpu_s: float = 60.0
@@ -31,38 +31,39 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     open_files: int = 256
     file_bytes: int = 256 * MIB
     growth_bytes: int = 512 * MIB
-    """What it may write into its folders altogether."""
+    """Total size of all data that it may write into its folders."""
     growth_files: int = 10_000
     output_bytes: int = 4 * MIB
-    """What it may print altogether."""
+    """Total size of its printed output."""
     tool_calls: int = 1000
     tool_bytes: int = 64 * MIB
-    """What calls of tools may hold altogether, parameters and answers; each is kept on the timeline. The broker keeps
-    these two: a call beyond is refused, and the program goes on."""
+    """Total size of the parameters and answers of its tool calls, which the timeline stores. The broker enforces
+    `tool_calls` and `tool_bytes`: it refuses further calls, and the program continues."""
 
 
 class ToolStub(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the program may call: `module.function(...)`, whose id is `tool_id`."""
+    """A tool that the program may call as `module.function(...)`; `tool_id` is its id."""
 
     tool_id: str
     module: str
     function: str
     params: tuple[str, ...] = ()
-    """The names of its parameters, in order, so that arguments may be given by place."""
+    """The parameter names in order, so that arguments may be positional."""
     doc: str = ""
 
 
 class Leave(msgspec.Struct, frozen=True, kw_only=True):
-    """What a supervisor on another machine may carry out by itself, and on whose behalf; all else it asks its broker.
+    """Tool calls that a remote supervisor may execute itself, and the caller they act for.
 
-    Whoever gives it has asked the gates: nobody is asked again before such a call, and it is known of afterwards.
+    The supervisor asks its broker about all other calls. The gates have approved these calls in advance: they need no
+    further approval, and the timeline records them afterwards.
     """
 
     tool_ids: tuple[str, ...] = ()
-    """Tools whose calls need no person's leave."""
+    """Tools whose calls need no person's approval."""
 
     most_calls: int = 0
-    """How many such calls the program may make."""
+    """Maximum number of such calls."""
 
     caller: Caller = Caller(tenant="", project="", user="")
     conversation: ConversationId = ConversationId("")
@@ -72,48 +73,48 @@ class Leave(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """A program and what it is given; it begins with two folders of its own, for work and for what it leaves."""
+    """A program and its inputs; it starts with two private folders, one for work and one for outputs."""
 
     code: str
     execution_id: str
     name: str = "program"
     inputs: Mapping[str, Path] = {}
-    """Files that lie in its `OUT_DIR` when it begins, by their relative path there; they are copied."""
+    """Files that are copied into its `OUT_DIR` before it starts, by their relative path there."""
     folders: tuple[str, ...] = ()
-    """Folders that are in its `OUT_DIR` when it begins, by their relative path; it makes them itself."""
+    """Folders that exist in its `OUT_DIR` when it starts, by relative path; the program creates them itself."""
     stubs: tuple[ToolStub, ...] = ()
     limits: Limits = Limits()
     leave: Leave = Leave()
-    """Of use where a program runs far from its conversation; elsewhere the broker is asked for everything."""
+    """Used where a program runs far from its conversation; elsewhere the broker decides about every call."""
 
 
 class Broker(Protocol):
-    """Answers what a program asks for; it is the place where lists, gates and budgets are enforced.
+    """Answers the requests of a program and enforces tool lists, gates and budgets.
 
-    Parameters and answers are texts of JSON. What goes wrong is an answer with `ok` false, never a raise.
+    Parameters and answers are JSON texts. An error is an answer with `ok` false, never an exception.
     """
 
     async def call(self, tool_id: str, params: str) -> str:
-        """The answer to a call of that tool: an object with `ok`, `error` and `ret`."""
+        """Return the answer to a tool call: an object with `ok`, `error` and `ret`."""
         ...
 
     async def fetch(self, path: str) -> str:
-        """What stands at a logical path: an object with `ok`, `error` and `ret`."""
+        """Return the content at a logical path: an object with `ok`, `error` and `ret`."""
         ...
 
 
 class Output(Protocol):
-    """Hears what a program prints, as it prints it."""
+    """Receives a program's output while the program runs."""
 
     def __call__(self, stream: Literal["stdout", "stderr"], text: str, /) -> None: ...
 
 
 Ending = Literal["exited", "timeout", "cpu", "memory", "output", "growth", "killed"]
-"""How a program ended: by itself, or because it went over one of its limits, or by a signal that nobody here sent."""
+"""How a program ended: it exited, exceeded one of its limits, or was killed by a signal from elsewhere."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program used."""
+    """The resources that a program used."""
 
     wall_ms: int = 0
     cpu_ms: int = 0
@@ -121,7 +122,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was carried out by leave, away from the timeline; `params` and `answer` are texts of JSON."""
+    """A delegated call that was executed away from the timeline; `params` and `answer` are JSON texts."""
 
     tool_id: str
     params: str
@@ -129,43 +130,43 @@ class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program ended and what it left.
+    """How a program ended, its output and its files.
 
-    What lies in `out_dir` was written by a program that nobody trusts: links, devices and names are to be expected.
+    An untrusted program wrote the content of `out_dir`: expect links, devices and hostile names.
     """
 
     ending: Ending
     exit_code: int
-    """As shells count it: 128 and the signal where one ended it."""
+    """The exit code as in shells: 128 plus the signal number if a signal ended the program."""
     out_dir: Path
     stdout_tail: str = ""
     stderr_tail: str = ""
     used: Used = Used()
     detail: str = ""
-    """Where a limit ended it: which, and how far it went over it."""
+    """If a limit ended the program: the limit, and by how much it was exceeded."""
     calls: tuple[MadeCall, ...] = ()
-    """What was called by leave, in the order in which it was done; the timeline does not know of it yet."""
+    """The delegated calls in order of execution; the timeline does not contain them yet."""
 
 
 class Sandbox(Protocol):
-    """Runs programs, each in a place of its own from which it reaches nothing but its folders and its broker."""
+    """Runs each program isolated from everything except its folders and its broker."""
 
     @property
     def name(self) -> str:
-        """Which kind it is: `local`, `docker`, `fargate`."""
+        """The kind of sandbox: `local`, `docker` or `fargate`."""
         ...
 
     async def check(self) -> None:
-        """Raises `SandboxUnavailableError` where programs cannot be isolated; nothing is ever run unprotected."""
+        """Raise `SandboxUnavailableError` if programs cannot be isolated; no program ever runs unprotected."""
         ...
 
     def run(self, program: Program, broker: Broker, output: Output) -> AbstractAsyncContextManager[Ran]:
-        """Runs the program to its end when it is entered; what it left is there until it is exited.
+        """Run the program to its end on entering the context; its outputs exist until the context exits.
 
-        When whoever enters it is cancelled, all processes of the program are gone before the cancellation goes on.
+        If the caller is cancelled, all processes of the program are ended before the cancellation propagates.
         """
         ...
 
     async def close(self) -> None:
-        """Ends what runs or waits, and removes what is left of it."""
+        """End all running and waiting programs, and remove their files."""
         ...

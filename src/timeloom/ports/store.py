@@ -1,4 +1,4 @@
-"""The store port: all that one place keeps of conversations, and the check of its health."""
+"""The store port: combines all storage ports and adds verification."""
 
 from typing import Protocol
 
@@ -17,11 +17,11 @@ from timeloom.ports.snapshots import Snapshots
 
 
 class StoreError(CodedError):
-    """The store, or one conversation of it, cannot be opened, read or written; the message says what stays usable."""
+    """The store or one conversation cannot be opened, read or written; the message says what remains usable."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something wrong with a store: a code of the registry, where, and a sentence that says what to do."""
+    """A problem in a store: a registered code, its location, and a sentence that names the fix."""
 
     code: str
     message: str
@@ -30,39 +30,40 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What a check looked at and what it found."""
+    """The result of a verification: the numbers of checked objects, and the problems found."""
 
     conversations: int
     entries: int
     blobs: int
     findings: tuple[Finding, ...]
     orphans: int = 0
-    """Payloads to which no entry refers: what an append left that never came to its end. They harm nothing."""
+    """Number of payloads that no entry refers to, left by incomplete appends. They are harmless."""
 
 
 class Store(Journal, Erasing, Leases, Reader, Judged, Blobs, Snapshots, Protocol):
-    """All that a runtime needs of a place to keep conversations."""
+    """All storage that a runtime needs."""
 
     @property
     def ledger(self) -> Ledger:
-        """What the conversations of this place may spend together."""
+        """The shared budgets of the conversations in this store."""
         ...
 
     async def conversation_ids(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
-        """Ids greater than `after`, of every tenant, in order; for those who look after the place, never for users."""
+        """Return ids greater than `after`, of every tenant, in order; for operators, never for users."""
         ...
 
     async def open_turns(self, after: str = "", limit: int = 1000) -> list[ConversationId]:
-        """Ids greater than `after` of conversations whose newest turn has not ended, of every tenant, in order.
+        """Return ids greater than `after` of conversations whose newest turn is open, of every tenant, in order.
 
-        What that costs does not grow with the conversations that have none. It says nothing of who holds them.
+        The cost does not grow with the number of conversations without an open turn. The result does not tell who
+        leases them.
         """
         ...
 
     async def verify(self) -> Verified:
-        """Reads everything and reports what is damaged, naming the conversation; changes nothing."""
+        """Read everything and report damage with its conversation; changes nothing."""
         ...
 
     async def close(self) -> None:
-        """Finishes what was accepted and lets go of files; a second close does nothing."""
+        """Finish accepted writes and close files; closing twice does nothing."""
         ...

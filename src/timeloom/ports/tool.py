@@ -1,4 +1,4 @@
-"""The tool port: what a tool is, what a call of it is given, and what it comes to."""
+"""The tool port: the definition of a tool, the context of a call, and its outcome."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,16 +16,16 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 
 DEADLINE_S = 60.0
-"""How long a call may take unless its tool says otherwise; then it is cancelled and its result is `tool_timeout`."""
+"""Default deadline of a call in seconds; a longer call is cancelled with the result `tool_timeout`."""
 
 
 MAX_TEXT_BYTES = 8 * 1024 * 1024
-"""How much text one artifact of a call keeps unless its tool says otherwise. Smaller loses what a person could still
-read; larger lets one call fill the store."""
+"""Default maximum size of the text of one artifact. A smaller value loses text that a person could still read; a larger
+one lets one call fill the store."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the catalogue, the gates and the loop know of a tool; `params_schema` is the text of a JSON Schema."""
+    """The facts about a tool that the catalogue, the gates and the loop use; `params_schema` is a JSON Schema text."""
 
     tool_id: str
     purpose: str
@@ -35,54 +35,54 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float = DEADLINE_S
     examples: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    """Other ids that models know it by."""
+    """Other ids under which models call it."""
     write_params: tuple[str, ...] = ()
-    """Parameters that are paths it writes, which are moved into the current turn before the call: `path`,
-    `files.*.path`."""
+    """Parameters that are output paths, such as `path` or `files.*.path`. They are moved into the current turn before
+    the call."""
     reports: bool = False
-    """Whether everything that goes wrong stands in its own report, as with exec; then its errors make no notices."""
+    """Whether the tool's report contains all of its errors, as with exec; its errors then add no notices."""
     max_text_bytes: int = MAX_TEXT_BYTES
-    """Where the text of each of its artifacts is cut, with `...[truncated]` after it."""
+    """Maximum size of the text of each artifact; longer text is cut and marked with `...[truncated]`."""
 
 
 class TimelineReader(Protocol):
-    """What a tool may ask of its conversation."""
+    """Read access of a tool to its conversation."""
 
     @property
     def views(self) -> Views:
-        """The views at the tail; a tool reads them and changes nothing."""
+        """The views at the tail; tools must not change them."""
         ...
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
-        """The entries at these places, payloads left where they are."""
+        """Return the entries with these seqs, without loading their payloads."""
         ...
 
     async def payload(self, ref: BlobRef) -> bytes:
-        """What the reference stands for."""
+        """Return the bytes of the reference."""
         ...
 
 
 class Emit(Protocol):
-    """Sends text to the client at once, on a channel; it is shown and not stored."""
+    """Sends text to the client immediately, on a channel; the text is displayed but not stored."""
 
     def __call__(self, channel: str, text: str, /) -> None: ...
 
 
 class Nested(Protocol):
-    """The way in which a call makes further calls, as a program does; each is on the timeline and passes the gates."""
+    """Makes nested calls from within a call, as a program does; each is recorded on the timeline and gated."""
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools that may be called so."""
+        """The tools that may be called."""
         ...
 
     async def call(self, tool_id: str, params: str) -> str:
-        """The answer: the text of a JSON object with `ok`, `error` and `ret`; nothing that goes wrong raises."""
+        """Return the answer, a JSON object text with `ok`, `error` and `ret`; errors never raise."""
         ...
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call is given besides its parameters; `out_dir` is the workspace of the conversation on this machine."""
+    """The context of a call; `out_dir` is the workspace of the conversation on this machine."""
 
     conversation: ConversationId
     turn_id: TurnId
@@ -96,10 +96,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a call leaves at a logical path: text, bytes, or neither where it is read from disk.
+    """An output of a call at a logical path: text, bytes, or neither if it is read from disk.
 
-    Bytes go on the timeline for images and PDF only. With `meta_only` the content stays out and its metadata is shown;
-    with `content_only` it has no metadata of its own, as what belongs to the call and is no file.
+    Bytes are stored on the timeline for images and PDF only. With `meta_only`, only the metadata is stored and shown.
+    With `content_only`, it has no metadata, because it belongs to the call and is not a file.
     """
 
     path: str
@@ -118,22 +118,22 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     meta_only: bool = False
     content_only: bool = False
     shown: Shown | None = None
-    """How the prompt shows the content, where the tool has decided that itself, as one that reads does."""
+    """How the prompt shows the content, if the tool decides that itself, as reading tools do."""
 
 
 class ToolNotice(msgspec.Struct, frozen=True):
-    """Something the model must know of its call; a code of the registry and a sentence."""
+    """A notice to the model about its call: a registered code and a sentence."""
 
     code: str
     text: str
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to, in the order in which it stands on the timeline.
+    """The outcome of a call, in the order in which the timeline records it.
 
-    `status` is a report or status at the call's result path; each artifact becomes metadata and content; `summary` is
-    JSON at the result path that says what was done, after them; `blocks` are of the tool's own subject (plans, hides,
-    notes). An outcome that leaves neither metadata nor a status gets a plain receipt.
+    `status` is a report or status at the call's result path. Each artifact becomes metadata and content. `summary` is
+    JSON at the result path after them, which describes the action. `blocks` are specific to the tool (plans, hides,
+    notes). An outcome without metadata and without a status gets a plain receipt.
     """
 
     notices: tuple[ToolNotice, ...] = ()
@@ -147,24 +147,24 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """A tool: its spec, and a call of it."""
+    """A tool: its spec and its call function."""
 
     @property
     def spec(self) -> ToolSpec: ...
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        """Runs with the parameters (the text of a JSON object); a failure is an outcome with an error, not a raise."""
+        """Run the call; `params` is a JSON object text. A failure is an outcome with an error, not an exception."""
         ...
 
 
 Known = Outcome | Literal["not_done", "unknown"]
-"""What a tool can say of an earlier call of it: what it came to, that it was not carried out, or neither."""
+"""The result of reconciling an earlier call: its outcome, `not_done`, or `unknown`."""
 
 
 @runtime_checkable
 class Reconciling(Protocol):
-    """A tool that can find out what became of a call that nobody has heard of since it began."""
+    """A tool that can find out the outcome of an earlier call whose result was lost."""
 
     async def reconcile(self, params: str, context: ToolContext) -> Known:
-        """What became of the call with these parameters and `context.tool_call_id`; it changes nothing."""
+        """Return the outcome of the call with these parameters and `context.tool_call_id`; changes nothing."""
         ...

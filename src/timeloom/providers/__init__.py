@@ -1,1 +1,5 @@
-"""Providers: adapters that let a model of some service, or of a script, play the model's role."""
+"""Adapters for model services and scripted models.
+
+Reading order: `registry` (opens a model by name), `anthropic/` and `openai/`, `streaming_request` (one request and its
+event stream), `http/`, `sse`, `decode`, `errors`, `read_timeout`, `prices`, `settings`, `script` and `script_file`.
+"""

@@ -1,4 +1,4 @@
-"""Reading what services send: JSON of an expected shape, with the tolerance that streams need."""
+"""Decodes the JSON events of model services, and tolerates invalid UTF-8."""
 
 import json
 from typing import TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def decoded(service: str, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """The value, read once more by hand where bytes are no UTF-8 or half a surrogate pair was escaped."""
+    """Decode the JSON; falls back to a tolerant parser for invalid UTF-8 or a lone surrogate. Raises `ModelError`."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -25,5 +25,5 @@ def decoded(service: str, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def count(value: float | None) -> int:
-    """A reported number of tokens; what is missing or nonsense counts as none."""
+    """Return a reported number of tokens; 0 if it is missing or implausible."""
     return int(value) if value is not None and 0 < value < 2**53 else 0

@@ -1,4 +1,4 @@
-"""Failures: what a service's refusal means, whichever service it is."""
+"""Classifies the error responses of all model services."""
 
 import math
 import re
@@ -24,7 +24,7 @@ CONTEXT_WORDS: Final = (
     "too many tokens",
     "reduce the length",
 )
-"""How services say that a prompt is too long: Anthropic, OpenAI, vLLM, llama.cpp, Ollama and those that copy them."""
+"""Marks of an error for a prompt that is too long: Anthropic, OpenAI, vLLM, llama.cpp, Ollama and compatible ones."""
 
 REFUSAL_WORDS: Final = ("content_policy", "content_filter", "content management policy")
 QUOTA_WORDS: Final = ("insufficient_quota", "billing", "credit balance")
@@ -57,7 +57,7 @@ KIND_OF_STATUS: Final[Mapping[int, ErrorKind]] = {
 
 MAX_WAIT_S: Final = 86_400.0
 MAX_WRAPPINGS: Final = 3
-"""How many `error` objects may stand in each other; gateways wrap what they pass on."""
+"""Maximum nesting of `error` objects; gateways wrap the errors that they pass on."""
 
 MAX_MESSAGE_CHARACTERS: Final = 4000
 SHOWN_CHARACTERS: Final = 300
@@ -65,7 +65,7 @@ LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|key|pk)-[\w*.-]{4,200}")
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service said of a failure, in its own words."""
+    """The error that a service reported: type, code and message, unchanged."""
 
     type: str = ""
     code: str = ""
@@ -73,14 +73,14 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failure(service: str, status: int, said: Said, *, retry_after_s: float | None = None) -> ModelError:
-    """The error for a refusal with this status."""
+    """Return the `ModelError` for an error response with this status."""
     kind = _kind(status, f"{said.type} {said.code} {said.message[:MAX_MESSAGE_CHARACTERS]}".lower())
     words = presentable(said.message) or presentable(said.type) or "it gave no reason"
     return ModelError(kind, f"{service} answered {status}: {words}", retry_after_s=retry_after_s)
 
 
 def failure_in_stream(service: str, said: Said) -> ModelError:
-    """The error for a failure that a service reports after it has begun to answer."""
+    """Return the `ModelError` for an error that a service reports inside its event stream."""
     status = STATUS_OF_TYPE.get(said.type) or STATUS_OF_TYPE.get(said.code)
     if status is None:
         status = int(said.code) if said.code.isdecimal() and len(said.code) == 3 else 500
@@ -88,7 +88,7 @@ def failure_in_stream(service: str, said: Said) -> ModelError:
 
 
 def said_in(body: bytes) -> Said:
-    """What the body of a refusal says, JSON or not."""
+    """Parse the body of an error response; a body that is not JSON becomes the message."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ def said_in(body: bytes) -> Said:
 
 
 def said_of(value: object) -> Said:
-    """What a decoded refusal says: the object, its `error`, its `message` or its `detail`."""
+    """Parse a decoded error: the object or its nested `error`, with its `message` or `detail`."""
     for _ in range(MAX_WRAPPINGS):
         value = _object(value).get("error") or value
     fields = _object(value)
@@ -106,7 +106,7 @@ def said_of(value: object) -> Said:
 
 
 def retry_after_s(headers: Mapping[str, str], now_us: int) -> float | None:
-    """How long the service asks to wait: `retry-after-ms`, or `retry-after` as seconds or as a date."""
+    """Return the wait that the service asks for: `retry-after-ms`, or `retry-after` as seconds or as a date."""
     if (millis := _number(headers.get("retry-after-ms", ""))) is not None:
         return _bounded(millis / 1000)
     text = headers.get("retry-after", "").strip()[:100]
@@ -119,7 +119,7 @@ def retry_after_s(headers: Mapping[str, str], now_us: int) -> float | None:
 
 
 def presentable(text: str, secret: str = "") -> str:
-    """The text on one line, short, without anything that is or looks like a key."""
+    """Return the text on one short line, without the secret and without anything that looks like an API key."""
     text = text[: 10 * SHOWN_CHARACTERS]
     if secret:
         text = text.replace(secret, "…")

@@ -1,4 +1,4 @@
-"""Prices: what a model call cost, by a table of overrides or by the genai-prices library."""
+"""Calculates the cost of a model call from configured prices or with the genai-prices library."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -14,23 +14,23 @@ from timeloom.providers.settings import Price
 NANO_USD: Final = 1_000_000_000
 MAX_NANO_USD: Final = 2**53 - 1
 NANO_USD_PER_TOKEN: Final = 1000
-"""A dollar per million tokens, in billionths of a dollar per token."""
+"""One dollar per million tokens, in billionths of a dollar per token."""
 
 HOUR_SURCHARGE: Final = Decimal("0.6")
-"""What a token that is written to the cache for an hour costs more than one for five minutes, as a share of that."""
+"""Surcharge for a token cached for an hour, as a share of the price of a token cached for five minutes."""
 
 Calculate = Callable[[Usage, str, str | None, str | None], Decimal | None]
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a call cost; 0 and not `known` where nobody knows the model's price."""
+    """The cost of a call; 0 and not `known` if the model has no known price."""
 
     nano_usd: int
     known: bool
 
 
 class Prices:
-    """Knows what models cost: by the overrides, whose names may end in `*`, then by the library, if it is installed."""
+    """Prices of models: first the overrides, whose names may end in `*`, then the library if it is installed."""
 
     def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
         self._exact = {name: price for name, price in (overrides or {}).items() if not name.endswith("*")}
@@ -38,12 +38,12 @@ class Prices:
         self._prefixes = sorted(prefixes.items(), key=lambda item: -len(item[0]))
 
     def warm(self) -> None:
-        """Begins to load the library, which takes a while, beside whatever happens meanwhile."""
+        """Start to load the library in a thread, because it takes about 150 ms."""
         if library.cache_info().currsize == 0:
             threading.Thread(target=library, name="timeloom-prices", daemon=True).start()
 
     def cost(self, name: str, usage: Usage, *, api_url: str | None = None) -> Cost:
-        """The cost of a call to the model of this name, asked at `api_url` where that is not the provider's own."""
+        """Return the cost of a call to this model; `api_url` is the service's URL if it is not the provider itself."""
         override = self._override(name)
         if override is not None:
             return Cost(_by_table(override, usage), known=True)
@@ -64,7 +64,7 @@ class Prices:
 def _by_table(price: Price, usage: Usage) -> int:
     cache_read = price.input if price.cache_read is None else price.cache_read
     cache_write = price.input if price.cache_write is None else price.cache_write
-    # Who has no price for writing has none for writing longer.
+    # Without a price for cache writes there is no surcharge for longer ones.
     surcharge = 0 if price.cache_write is None else HOUR_SURCHARGE * _for_an_hour(usage)
     parts = (
         (usage.input_tokens, price.input),
@@ -72,29 +72,29 @@ def _by_table(price: Price, usage: Usage) -> int:
         (usage.cache_write_tokens + surcharge, cache_write),
         (usage.output_tokens, price.output),
     )
-    # `str` gives the decimal that was written in the settings, not the binary number next to it.
+    # `str` gives the decimal as written in the settings, not its nearest binary number.
     return _rounded(sum((count * Decimal(str(dollars)) for count, dollars in parts), Decimal(0)) * NANO_USD_PER_TOKEN)
 
 
 def _for_an_hour(usage: Usage) -> int:
-    """Whatever a service says, no more was written for an hour than was written."""
+    """Return the tokens cached for an hour, at most all cached tokens, because a service may report more."""
     return min(usage.cache_write_1h_tokens, usage.cache_write_tokens)
 
 
 def _rounded(nano_usd: Decimal) -> int:
-    """At most what a block can carry, whatever a service says it counted."""
+    """Round to an integer within the range that a block can store, because a service may report any count."""
     return min(max(0, int(nano_usd.to_integral_value(ROUND_HALF_EVEN))), MAX_NANO_USD)
 
 
 @cache
 def library() -> Calculate | None:
-    """The library's calculation, or nothing where the extra `prices` is not installed."""
+    """Return the library's calculation; None if the extra `prices` is not installed."""
     try:
         import genai_prices  # noqa: PLC0415 - an extra that takes 150 ms and brings pydantic
     except ImportError:
         return None
 
-    # To find out that a model is not known takes the library longer than any price.
+    # The library is slowest for unknown models, so they are remembered.
     unknown: set[tuple[str, str | None, str | None]] = set()
 
     def calculate(usage: Usage, model: str, provider: str | None, api_url: str | None) -> Decimal | None:

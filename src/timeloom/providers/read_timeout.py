@@ -1,14 +1,14 @@
-"""Patience: how long each of many short waits may take, with one timer for all of them."""
+"""Limits the time of many short reads with a single timer."""
 
 import asyncio
 import math
 
 
 class Patience:
-    """Fails a wait that takes too long with `TimeoutError`.
+    """Fails a read that takes too long with `TimeoutError`.
 
-    A stream has thousands of waits of a few microseconds, and a timer of its own for each would cost more than reading
-    what came. Here a timer that finds the wait over waits for the end of the one that is running by then.
+    A stream has thousands of reads of a few microseconds. One timer for each would cost more than the read itself. Here
+    one timer serves all reads: when it fires and its read is done, it is set again for the current read.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Patience:
         self._looks_at = math.inf
 
     def limit(self, wait: asyncio.Future[None], limit_s: float) -> None:
-        """Watches this wait from now on, and no other."""
+        """Limit this read, and stop limiting the previous one."""
         self._wait = wait
         self._ends_at = self._loop.time() + limit_s
         if self._ends_at < self._looks_at:

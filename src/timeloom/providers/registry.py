@@ -19,7 +19,7 @@ from timeloom.providers.settings import ModelSettings
 FORMS = "`anthropic:<id>`, `openai:<id>`, `local`, `script:<file.yaml>`"
 
 LOCAL: Final = "local"
-"""The model that needs no key."""
+"""The model that needs no API key."""
 
 BUILT_IN: Final = frozenset({"anthropic", "openai", "script"})
 
@@ -43,7 +43,7 @@ class Provider(msgspec.Struct, frozen=True):
 
 
 class ModelNameError(CodedError):
-    """The name is that of no model."""
+    """The name does not name a model that can be opened."""
 
     def __init__(self, message: str) -> None:
         super().__init__("model_unknown", message)
@@ -56,15 +56,16 @@ def open_model(
     environ: Mapping[str, str] | None = None,
     taken: Collection[str] = (),
 ) -> Model:
-    """The model of this name; key and base URL come from the settings, else from the provider's own variables.
+    """Open the model of this name.
 
-    A script goes by the name of its file, and by more of its path where another model has that name: `taken` are those.
+    Key and base URL come from the settings, otherwise from the provider's environment variables. A script is named
+    after its file, with more of its path if the name is in `taken`.
     """
     provider, _, identity = name.partition(":")
     if installed := installed_provider(provider):
         return installed.open(identity, settings or ModelSettings())
     if not identity:
-        raise ModelNameError(f"{name[:80]!r} names no model; the forms are {FORMS}")
+        raise ModelNameError(f"{name[:80]!r} is not a model name; expected {FORMS}")
     settings = settings or ModelSettings()
     environ = os.environ if environ is None else environ
     match provider:
@@ -75,13 +76,13 @@ def open_model(
         case "script":
             return _script(identity, settings, taken)
         case _:
-            raise ModelNameError(f"{provider[:80]!r} is no known provider; the forms are {FORMS}")
+            raise ModelNameError(f"{provider[:80]!r} is not a known provider; expected {FORMS}")
 
 
 def default_model_name(environ: Mapping[str, str] | None = None) -> str:
-    """The model to use where none was named: the one that `TIMELOOM_MODEL` says, else `local`.
+    """Return the default model: `TIMELOOM_MODEL` if it is set, otherwise `local`.
 
-    A key alone chooses no model, for it does not say which. Raises where `local` is not installed.
+    An API key alone does not choose a model. Raises `ModelNameError` if `local` is not installed.
     """
     environ = os.environ if environ is None else environ
     if named := environ.get("TIMELOOM_MODEL", "").strip():
@@ -109,7 +110,7 @@ def installed_provider(prefix: str) -> Provider | None:
         return None
     provider = found.load()
     if not isinstance(provider, Provider):
-        raise ModelNameError(f"the entry point {found.value!r} of {ENTRY_POINTS} is no timeloom Provider")
+        raise ModelNameError(f"the entry point {found.value!r} of {ENTRY_POINTS} is not a timeloom Provider")
     return provider
 
 
@@ -118,7 +119,7 @@ def _completed(settings: ModelSettings, environ: Mapping[str, str], prefix: str)
     base_url = settings.base_url or environ.get(f"{prefix}_BASE_URL", "").strip() or None
     if key is None and base_url is None:
         raise ModelError(
-            "unauthorized", f"there is no key; set {prefix}_API_KEY, or {prefix}_BASE_URL for a service without"
+            "unauthorized", f"no API key; set {prefix}_API_KEY, or {prefix}_BASE_URL for a service without keys"
         )
     if base_url is not None and not base_url.startswith(("https://", "http://")):
         raise ModelNameError(f"the base URL of {prefix} must begin with https:// or http://")
@@ -145,7 +146,7 @@ def _script(identity: str, settings: ModelSettings, taken: Collection[str]) -> M
 
 
 def _script_name(path: Path, taken: Collection[str]) -> str:
-    """No more of the path than tells it apart: the name is shown to people, and they need not know this machine."""
+    """Return the shortest unused end of the path: people see the name, and it should not expose folders."""
     parts = path.absolute().parts
     names = [f"script:{'/'.join(parts[-count:])}" for count in range(1, len(parts))]
     return next((name for name in names if name not in taken), names[-1])

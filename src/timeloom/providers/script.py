@@ -1,4 +1,4 @@
-"""The scripted model: answers by a list of steps, for tests, demonstrations and measurements."""
+"""The scripted model: replies from a list of steps, for tests, demos and benchmarks."""
 
 import asyncio
 from bisect import bisect_right
@@ -18,7 +18,7 @@ FOR_EVER: Final = 1 << 62
 
 
 class ScriptedModel:
-    """A model whose n-th call of a purpose gets the n-th step of that purpose, however often it is asked."""
+    """A model whose n-th call of a purpose gets the n-th step of that purpose; a repeated call gets the same step."""
 
     def __init__(
         self, script: Script | Sequence[Step | str], *, name: str = "script", window_tokens: int = WINDOW_TOKENS
@@ -31,13 +31,13 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: Path | str, *, name: str = "", window_tokens: int = WINDOW_TOKENS) -> "ScriptedModel":
-        """The model that a YAML file describes; without a name, it has that of the file."""
+        """Return the model that a YAML file describes; its default name is that of the file."""
         path = Path(path)
         return cls(read_script(path), name=name or f"script:{path.name}", window_tokens=window_tokens)
 
     @classmethod
     def from_text(cls, text: str) -> "ScriptedModel":
-        """The model that this YAML describes."""
+        """Return the model that this YAML text describes."""
         return cls(parse_script(text))
 
     @property
@@ -58,7 +58,7 @@ class ScriptedModel:
             if step.delay_ms:
                 await asyncio.sleep(step.delay_ms / 1000)
             yield TextPiece(step.reply[at : at + size])
-        # Last, because a long prompt takes longer to count than to answer.
+        # Counted last, because counting a long prompt takes longer than replying.
         usage = step.usage or _estimated(request, step.reply)
         if step.error == "cut":
             raise ModelError("cut", "the script cuts the reply here", usage=usage)
@@ -75,7 +75,7 @@ class ScriptedModel:
 
 
 class _Lists:
-    """The steps of a scene by purpose, each with the number of the first call that is no longer its own."""
+    """The steps of a scene by purpose, each with the number of the first call after it."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -96,7 +96,7 @@ class _Lists:
 
 
 def _estimated(request: ModelRequest, reply: str) -> Usage:
-    """Usage for a step that names none, so that what counts tokens has some to count."""
+    """Estimate the usage of a step that defines none, so that token counts are not zero."""
     prompt = len(request.system) + sum(len(s.text) for s in request.segments if isinstance(s, TextSegment))
     return Usage(input_tokens=-(-prompt // CHARACTERS_PER_TOKEN), output_tokens=-(-len(reply) // CHARACTERS_PER_TOKEN))
 

@@ -1,4 +1,4 @@
-"""Scripts: the YAML file that says what the scripted model answers, read strictly."""
+"""Parses and checks the YAML file of the scripted model."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from timeloom.core.codes import CodedError
 
 MAX_SCRIPT_BYTES: Final = 4 * 1024 * 1024
 MAX_STEPS: Final = 100_000
-"""Aliases let a small file name one list many times."""
+"""Maximum number of steps. Needed beside the size, because YAML aliases let a small file repeat a list many times."""
 
 MAX_DEPTH: Final = 8
-"""A script is four deep; the parser's time grows with the square of the depth, and its stack with it."""
+"""Maximum nesting; a script needs four levels. The parser's time grows with the square of the depth."""
 
 MAX_PATTERN_CHARACTERS: Final = 1000
 MAX_MATCHED_CHARACTERS: Final = 10_000
@@ -26,7 +26,7 @@ StepError = Literal["overloaded", "context_too_long", "timeout", "cut"]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one call is answered: `repeat` calls one after another, or all that follow where it is true."""
+    """The reply to one call, to `repeat` successive calls, or to all further calls if `repeat` is true."""
 
     reply: str = ""
     when: CallPurpose = "decision"
@@ -38,13 +38,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """The steps for conversations whose first user message matches the pattern; all match the empty one."""
+    """The steps for conversations whose first user message matches the pattern; an empty pattern matches all."""
 
     steps: tuple[Step, ...]
     pattern: str = ""
 
     def suits(self, opening: str) -> bool:
-        """Whether a conversation with this first user message is answered by these steps."""
+        """Return whether these steps reply to a conversation with this first user message."""
         return not self.pattern or re.search(self.pattern, opening[:MAX_MATCHED_CHARACTERS]) is not None
 
 
@@ -52,14 +52,14 @@ Script = tuple[Scene, ...]
 
 
 class ScriptError(CodedError):
-    """The script is not one; the message says where and what was expected."""
+    """The script is invalid; the message gives the line and the expected form."""
 
     def __init__(self, message: str) -> None:
         super().__init__("script_malformed", message)
 
 
 def read_script(path: Path) -> Script:
-    """The script in a file."""
+    """Read and parse a script file; raises `ScriptError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_SCRIPT_BYTES + 1)
@@ -72,7 +72,7 @@ def read_script(path: Path) -> Script:
 
 
 def parse_script(text: str) -> Script:
-    """The script in this text: scenes in their order, then the steps that stand in no scene, for all the rest."""
+    """Parse a script: its scenes in order, then one scene of the steps outside scenes, for all other conversations."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCRIPT_BYTES:
         raise ScriptError(f"the script is larger than {MAX_SCRIPT_BYTES} bytes")
     root = _composed(text)
@@ -99,14 +99,14 @@ def _composed(text: str) -> yaml.Node:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ScriptError(f"line {line} is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise ScriptError("the script is not YAML: it holds characters that YAML does not allow") from error
+        raise ScriptError("the script is not YAML: it contains characters that YAML does not allow") from error
     if root is None:
-        raise ScriptError("the script is empty; a list of steps was expected")
+        raise ScriptError("the script is empty; expected a list of steps")
     return root
 
 
 def _check_depth(text: str) -> None:
-    """Refuses what is nested too deep before the parser gets into it."""
+    """Reject text that is nested too deeply before the parser builds its nodes."""
     depth = 0
     for event in _parse(text, _LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -124,11 +124,11 @@ def _is_scene(node: yaml.Node) -> bool:
 def _scene(node: yaml.Node) -> Scene:
     fields = _fields(node)
     if set(fields) != {"match", "steps"}:
-        raise ScriptError(f"{_line(node)}: a scene has `match` and `steps`, got {_listed(fields)}")
+        raise ScriptError(f"{_line(node)}: a scene needs exactly `match` and `steps`, got {_listed(fields)}")
     pattern, steps = _value(fields["match"]), _sequence(fields["steps"], "`steps` is a list of steps")
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARACTERS:
         raise ScriptError(
-            f"{_line(node)}: `match` is a regular expression of at most {MAX_PATTERN_CHARACTERS} characters"
+            f"{_line(node)}: `match` must be a regular expression of at most {MAX_PATTERN_CHARACTERS} characters"
         )
     try:
         re.compile(pattern)
@@ -144,14 +144,14 @@ def _step(node: yaml.Node, number: int) -> Step:
     fields = _fields(node)
     unknown = set(fields) - set(Step.__struct_fields__)
     if unknown:
-        raise ScriptError(f"{place} has the unknown {_listed(unknown)}; a step knows {_listed(Step.__struct_fields__)}")
+        raise ScriptError(f"{place} has unknown keys {_listed(unknown)}; a step has {_listed(Step.__struct_fields__)}")
     values = {name: _value(value) for name, value in fields.items()}
     try:
         step = msgspec.convert(values, Step)
     except ValueError as error:
         raise ScriptError(f"{place}: {error}") from error
     if step.repeat is False:
-        raise ScriptError(f"{place}: `repeat` is a number from 1, or true for ever")
+        raise ScriptError(f"{place}: `repeat` must be a number from 1, or true for all further calls")
     if step.error is None and "reply" not in fields:
         raise ScriptError(f"{place} has neither `reply` nor `error`")
     return step
@@ -161,13 +161,13 @@ def _fields(node: yaml.Node) -> dict[str, yaml.Node]:
     fields: dict[str, yaml.Node] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.value in fields:
-            raise ScriptError(f"{_line(key)}: keys are words, each at most once in a mapping")
+            raise ScriptError(f"{_line(key)}: keys must be words and unique in their mapping")
         fields[key.value] = value
     return fields
 
 
 def _value(node: yaml.Node) -> object:
-    """The plain value of a node: a text, a number, a truth, or a mapping of them."""
+    """Return the plain value of a node: a string, a number, a boolean or a mapping of them."""
     if isinstance(node, yaml.MappingNode):
         return {name: _scalar(value) for name, value in _fields(node).items()}
     return _scalar(node)
@@ -175,11 +175,11 @@ def _value(node: yaml.Node) -> object:
 
 def _scalar(node: yaml.Node) -> object:
     if not isinstance(node, yaml.ScalarNode):
-        raise ScriptError(f"{_line(node)}: a text, a number or a truth was expected")
+        raise ScriptError(f"{_line(node)}: expected a string, a number or a boolean")
     try:
         return _SCALARS[node.tag.removeprefix("tag:yaml.org,2002:")](node.value)
     except (KeyError, ValueError) as error:
-        raise ScriptError(f"{_line(node)}: the value is no text, number or truth; put a text in quotes") from error
+        raise ScriptError(f"{_line(node)}: expected a string, a number or a boolean; put text in quotes") from error
 
 
 def _sequence(node: yaml.Node, expected: str) -> Sequence[yaml.Node]:

@@ -1,4 +1,4 @@
-"""Settings of a model: where it is asked, how long it may take, what it costs."""
+"""Settings of a model: API key, base URL, context window, timeouts and prices."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a service may take to be reached, to begin its answer, and between two parts of it."""
+    """Timeouts for the connection, for the first byte of the response and between two reads of it."""
 
     connect_s: float = 10.0
     first_byte_s: float = 300.0
@@ -14,7 +14,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs in dollars for a million tokens; a cached token without a price costs what any other does."""
+    """Prices in dollars per million tokens; without a cache price, a cached token costs as much as an input token."""
 
     input: float
     output: float
@@ -23,7 +23,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How models are opened; what is `None` comes from the environment or from the provider's own default."""
+    """Settings to open a model with; `None` means the environment variable or the provider's default."""
 
     key: str | None = None
     base_url: str | None = None

@@ -1,4 +1,4 @@
-"""The decoder of server-sent events: bytes in pieces of any size become events, as the WHATWG standard reads them."""
+"""Decodes server-sent events from chunks of any size, according to the WHATWG standard."""
 
 import re
 from typing import Final
@@ -6,27 +6,27 @@ from typing import Final
 import msgspec
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-"""Larger events are refused: a smaller bound would refuse a long reply in one delta, a larger one fills the memory."""
+"""Largest event. A smaller bound would reject a long reply in one delta; a larger one could fill the memory."""
 
 BOM: Final = b"\xef\xbb\xbf"
 
 _WHOLE: Final = re.compile(rb"(?:event: ?(.*)\n)?data: ?(.*)\n\n")
-"""A whole event as services send most of them."""
+"""A complete event in the form that services send most of the time."""
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event: its name, empty where none was sent, and its data as bytes, for the data's own decoder."""
+    """One event: its name (empty if none was sent) and its undecoded data."""
 
     name: str
     data: bytes
 
 
 class SseError(ValueError):
-    """The stream is not one of server-sent events that can be kept in memory."""
+    """An event of the stream is too large."""
 
 
 class SseDecoder:
-    """Takes a stream's bytes and gives its events; an event that is incomplete at the end of the stream is none."""
+    """Decodes the bytes of a stream into events; an incomplete event at the end is dropped, as the standard says."""
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max_bytes = max_event_bytes
@@ -39,8 +39,8 @@ class SseDecoder:
         self._between = False  # whether nothing is held and the next line is not the first
 
     def feed(self, piece: bytes) -> list[SseEvent]:
-        """The events that end in this piece."""
-        # Most pieces are one event and nothing else.
+        """Add bytes and return the events that they complete."""
+        # Fast path: most chunks contain exactly one event.
         if self._between and len(piece) <= self._max_bytes and b"\r" not in piece:
             whole = _WHOLE.fullmatch(piece)
             if whole is not None:
@@ -58,7 +58,7 @@ class SseDecoder:
             self._hold(self._line, piece)
             return []
         if self._line:
-            # A long line in many pieces is joined once, at its end.
+            # A long line in many chunks is joined once, at its end.
             self._held_bytes -= sum(map(len, self._line))
             piece = b"".join((*self._line, piece))
             self._line.clear()

@@ -1,4 +1,4 @@
-"""The exchange with a model's service: one request over HTTP, its answer as server-sent events."""
+"""Sends one request to a model service over HTTP and streams its reply from server-sent events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -18,18 +18,18 @@ from timeloom.providers.settings import Timeouts
 from timeloom.providers.sse import SseDecoder, SseError, SseEvent
 
 MAX_REPLY_BYTES: Final = 256 * 1024 * 1024
-"""Of a whole stream, framing included; a service that sends more has run away."""
+"""Largest response including framing; a service that sends more does not stop by itself."""
 
 MAX_REFUSAL_BYTES: Final = 64 * 1024
 DRAIN_S: Final = 1.0
-"""How long the end of a finished stream is waited for, so that its connection can be used again."""
+"""Time to read the rest of a finished stream, so that its connection can be reused."""
 
 CALL_NUMBER_HEADER: Final = "x-timeloom-call-number"
 PURPOSE_HEADER: Final = "x-timeloom-purpose"
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service is and how it is asked; never shown, for `headers` carry the key."""
+    """URL, headers and timeouts of a service; its `repr` shows only the name, because `headers` contain the API key."""
 
     name: str
     url: str
@@ -42,7 +42,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a service, and how its usage becomes money."""
+    """One request to a service, with a function that prices its usage."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -50,29 +50,29 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(Protocol):
-    """A fold over the events of one stream."""
+    """Folds the events of one stream into model events."""
 
     @property
     def done(self) -> bool:
-        """Whether the last event has been given out."""
+        """Whether the last event of the reply was returned."""
         ...
 
     @property
     def usage(self) -> Usage:
-        """What the service has reported until now."""
+        """The usage that the service has reported so far."""
         ...
 
     def feed(self, event: SseEvent) -> list[ModelEvent]:
-        """What the event adds to the reply; raises `ModelError`."""
+        """Return the model events of this event; raises `ModelError`."""
         ...
 
     def end(self) -> list[ModelEvent]:
-        """What the end of the stream adds; raises `ModelError` where it came too early."""
+        """Return the model events at the end of the stream; raises `ModelError` if it ended too early."""
         ...
 
 
 class Exchange:
-    """Requests to one service; connections are kept for the next."""
+    """Sends requests to one service and keeps its connections open for the next."""
 
     def __init__(self, service: Service, clock: Clock | None = None) -> None:
         self._service = service
@@ -80,13 +80,13 @@ class Exchange:
         self._transport: Transport | None = None
 
     async def reply(self, call: Call, reply: Reply) -> AsyncGenerator[ModelEvent]:
-        """The events of a reply, folded from the answer to this call; a `ModelError` carries the usage so far."""
+        """Send the call and yield the events of its reply; a `ModelError` carries the usage so far."""
         stream = _Stream(self._service)
         try:
             answer = await self._ask(call)
             try:
                 await self._accept(answer)
-                # One generator from the socket to the caller: each more between them costs at every piece.
+                # A single generator from the socket to the caller, because every further one costs time per piece.
                 while chunk := await answer.read(stream.limit_s):
                     for event in stream.feed(chunk):
                         for piece in reply.feed(event):
@@ -107,7 +107,7 @@ class Exchange:
             raise
 
     async def close(self) -> None:
-        """Closes the connections; the next request opens new ones."""
+        """Close the connections; the next request opens new ones."""
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
@@ -126,7 +126,7 @@ class Exchange:
             raise ModelError("unreachable", f"{name} cannot be reached: {reason}") from error
 
     async def _accept(self, answer: Answer) -> None:
-        """Raises what a response means that is not a stream of events."""
+        """Raise the `ModelError` for a response that is not an event stream."""
         name = self._service.name
         kind = answer.headers.get("content-type", "text/event-stream").partition(";")[0].strip().lower()
         packed = answer.headers.get("content-encoding", "identity").lower() != "identity"
@@ -143,7 +143,7 @@ class Exchange:
         raise failure(name, answer.status, said, retry_after_s=wait_s)
 
     async def _refusal(self, answer: Answer) -> bytes:
-        """The beginning of a refusal's body; what cannot be read is left out."""
+        """Return the beginning of the body of an error response, as much as can be read in time."""
         body, limit_s = bytearray(), self._service.timeouts.between_bytes_s
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
@@ -152,7 +152,7 @@ class Exchange:
         return bytes(body)
 
     def _bill(self, error: ModelError, call: Call, reply: Reply) -> None:
-        """Adds the usage so far, since what was cut was paid for all the same, and takes the key out."""
+        """Add the usage so far to the error, because a cut reply costs money too, and remove the API key from it."""
         cost = call.cost(reply.usage)
         error.usage, error.priced = _with_cost(reply.usage, cost), cost.known or reply.usage == Usage()
         if self._service.secret:
@@ -160,17 +160,17 @@ class Exchange:
 
 
 class _Stream:
-    """The events of an answer as they come, several at a time."""
+    """Decodes the body of a response into events, within limits of size and time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decoder = SseDecoder()
         self._bytes = 0
         self.limit_s = service.timeouts.first_byte_s
-        """How long the next bytes are waited for."""
+        """Timeout of the next read."""
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """The events that these bytes complete."""
+        """Add bytes and return the events that they complete; raises `ModelError`."""
         self.limit_s = self._service.timeouts.between_bytes_s
         self._bytes += len(chunk)
         if self._bytes > MAX_REPLY_BYTES:
@@ -182,7 +182,7 @@ class _Stream:
 
 
 async def _drain(answer: Answer) -> None:
-    """Reads what comes after the last event, so that the connection can be used again."""
+    """Read the rest of the response after the last event, so that the connection can be reused."""
     with suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
             while await answer.read(DRAIN_S):
@@ -190,11 +190,11 @@ async def _drain(answer: Answer) -> None:
 
 
 WANTED: Final = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}
-"""Uncompressed, so that no small answer becomes a large one."""
+"""Headers of every request. `identity` prevents a small compressed response from expanding into a large one."""
 
 
 def call_headers(request: ModelRequest) -> dict[str, str]:
-    """What tells a scripted model behind HTTP which call this is."""
+    """Return headers that identify the call for a scripted model behind HTTP."""
     return {CALL_NUMBER_HEADER: str(request.number), PURPOSE_HEADER: request.purpose}
 
 

@@ -1,1 +1,1 @@
-"""Runtime: what is done with conversations, over ports."""
+"""Runs conversations over ports: sessions, turns, prompts, model calls, forks, re-runs, exports and erasure."""

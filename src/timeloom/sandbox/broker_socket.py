@@ -1,7 +1,7 @@
-"""The door of one execution: the supervisor's end of the socket through which its program asks for things.
+"""Serves the Unix socket through which one guest program sends tool calls and fetches to its broker.
 
-Whoever is on the other side is not trusted: who they are, how much they say and what they say is checked here, and
-nothing that they do harms more than their own connection.
+The peer is untrusted. This module checks its user id, its token, its request rate and its messages, so that a
+misbehaving peer harms only its own connection.
 """
 
 import asyncio
@@ -38,39 +38,40 @@ from timeloom.sandbox.protocol import (
 
 WORKDIR: Final = "/workspace/work"
 OUTPUT_DIR: Final = "/workspace/out"
-"""Where the folders of an execution are in its sandbox."""
+"""Paths of the two folders of an execution, as its program sees them."""
 
 MAX_CONNECTIONS: Final = 16
-"""Most connections at a time. Fewer refuses programs with several processes; more costs memory for nothing."""
+"""Most connections at a time. A lower limit refuses programs with several processes; a higher one only costs memory."""
 
 MAX_ASKS: Final = 16
-"""Most calls that are answered at a time, of all connections; further ones are not read until one is done."""
+"""Most requests that are answered at a time, over all connections. Further requests are not read until one is done."""
 
 HELLO_S: Final = 10.0
-"""How long somebody who has connected may take to show the token."""
+"""Seconds within which a new connection must send its token."""
 
 KNOCKS: Final = (64, 50.0)
-"""Connections that are taken at once, and then in a second. Fewer hold up programs that start a process for each call;
-with many more, a program that connects and leaves again and again takes a processor of ours."""
+"""Token bucket for new connections: burst size, then connections per second. Lower values delay programs that start a
+process for each call; with much higher ones, a program that reconnects in a loop uses up a processor of the host."""
 
 ASKS: Final = (1000, 200.0)
-"""The same for what is asked, where a large frame counts as many. Fewer hold up programs that read a lot."""
+"""Token bucket for requests: burst size, then requests per second. A large frame counts as several requests. Lower
+values delay programs that read a lot."""
 
 ASK_BYTES: Final = 64 * 1024
-"""A frame counts as one for each so many bytes."""
+"""A frame costs one request, plus one for each full block of this many bytes."""
 
 LAST_WORD_S: Final = 1.0
-"""How long the last words of a program that has ended are waited for; they are here already, or will never be."""
+"""How long to wait for the exit message of a program that has ended. It has either arrived already or never will."""
 
 BUSY_S: Final = 1.0
-"""After a connection that could not be taken because too many files are open here."""
+"""Pause after a failed `accept`, for example when too many files are open."""
 
 _PEER: Final = struct.Struct("3i")
 _logger = logging.getLogger(__name__)
 
 
 class Door:
-    """Lets one interpreter in, gives it its program, and answers what the program asks for until it is closed."""
+    """Accepts one interpreter, sends it its program, and answers the requests of that program until it is closed."""
 
     def __init__(self, path: Path, token: str, uids: frozenset[int]) -> None:
         """Use `open`."""
@@ -88,31 +89,32 @@ class Door:
 
     @classmethod
     async def open(cls, path: Path, *, token: str, uids: frozenset[int]) -> "Door":
-        """The door whose socket is at that path.
+        """Return a socket that listens at that path.
 
-        Only processes of these users, as this process sees their numbers, are let in, and only with the token.
+        A peer must run as one of these users, numbered as this process sees them, and must send the token.
         """
         door = cls(path, token, uids)
         listening = _listening(path)
         door._accepting = asyncio.create_task(door._accept(listening))
-        # A callback, because a task that is cancelled before it began runs no `finally`; so it is with others below.
+        # A callback, because a task cancelled before its first step runs no `finally`. The same holds for those below.
         door._accepting.add_done_callback(lambda _: listening.close())
         return door
 
     async def ready(self) -> None:
-        """Waits until an interpreter has connected and shown the token.
+        """Wait until an interpreter has connected and sent the token.
 
-        Raises `SandboxUnavailableError` where it speaks another protocol, and `ConnectionError` when the door closes.
+        Raises `SandboxUnavailableError` if it uses another protocol version, and `ConnectionError` when the socket is
+        closed.
         """
         await self._waiting()
 
     async def start(
         self, program: Program, broker: Broker, *, workdir: str = WORKDIR, output_dir: str = OUTPUT_DIR
     ) -> None:
-        """Sends the program to the interpreter that waits, and has the broker answer from then on.
+        """Send the program to the waiting interpreter; from then on the broker answers its requests.
 
-        `workdir` and `output_dir` are the folders as the program sees them. Raises `ConnectionError` where the
-        interpreter is gone, and `ProtocolError` where the program is larger than a frame.
+        `workdir` and `output_dir` are the folders as the program sees them. Raises `ConnectionError` if the interpreter
+        is gone, and `ProtocolError` if the program is larger than a frame.
         """
         connection = await self._waiting()
         env = {
@@ -132,18 +134,18 @@ class Door:
         await connection.writer.drain()
 
     async def last_word(self) -> int | None:
-        """The exit code with which an interpreter that has ended said that it would; None where it said none."""
+        """Return the exit code that an ended interpreter announced, or None if it announced none."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORD_S):
                 await self._gone.wait()
         return self._exit_code
 
     async def close(self) -> None:
-        """Ends all connections and what is being answered on them, and removes the socket."""
+        """Close all connections, cancel the requests in progress, and remove the socket."""
         self._path.unlink(missing_ok=True)
         self._settle(ConnectionAbortedError("the door of the execution was closed"))
         if self._accepting is not None:
-            # First, for it adds to the connections.
+            # First, because this task adds to the connections.
             await _ended({self._accepting})
         await _ended(self._connections)
 
@@ -156,23 +158,23 @@ class Door:
                 raise cast(Exception, refusal)
 
     def _settle(self, interpreter: "_Connection | Exception") -> None:
-        """The first is the interpreter, or why there is none."""
+        """Keep the first value: the interpreter, or the reason why there is none."""
         self._interpreter = self._interpreter or interpreter
         self._known.set()
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Takes who connects, no more often than they may."""
+        """Accept connections at the limited rate."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._knocks.wait_s(loop.time()))
             await _readable(listening)
             try:
-                # Not by the loop: whom it has taken when this is cancelled would be forgotten.
+                # Not `loop.sock_accept`: a connection accepted while this task is cancelled would leak.
                 peer, _ = listening.accept()
             except BlockingIOError:
                 continue
             except OSError as error:
-                _logger.warning("a connection to an execution could not be taken: %s", error)
+                _logger.warning("could not accept a connection to a broker socket: %s", error)
                 await asyncio.sleep(BUSY_S)
                 continue
             if len(self._connections) >= MAX_CONNECTIONS or _uid(peer) not in self._uids:
@@ -181,7 +183,7 @@ class Door:
             await self._take(peer)
 
     async def _take(self, peer: socket.socket) -> None:
-        """Whoever has connected; from here on they are a task of their own."""
+        """Serve the new connection in a separate task."""
         connection = _Connection(*await asyncio.open_unix_connection(sock=peer))
         task = asyncio.create_task(self._serve(connection))
         self._connections.add(task)
@@ -204,22 +206,22 @@ class Door:
                         task.add_done_callback(answers.discard)
                         task.add_done_callback(lambda _: self._room.release())
         except (ProtocolError, TimeoutError, EOFError, OSError) as error:
-            _logger.debug("a connection to an execution ended: %s", error)
+            _logger.debug("a connection to a broker socket ended: %s", error)
         finally:
             if connection is self._interpreter:
                 self._gone.set()
             await _ended(answers)
 
     async def _said(self, connection: "_Connection") -> Ask | Exit:
-        """What they say next, no more often than they may."""
+        """Read the next message at the limited rate."""
         body = await read_frame(connection.reader)
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._asks.wait_s(loop.time(), 1 + len(body) // ASK_BYTES))
         return read_said(body)
 
     def _admit(self, connection: "_Connection", hello: Hello) -> None:
-        """Lets them stay; the first is the interpreter, the others belong to processes that its program has started."""
-        # Compared as bytes: texts that are not ASCII cannot be compared in constant time.
+        """Check the token; the first connection is the interpreter, later ones are its program's subprocesses."""
+        # Compared as bytes: `compare_digest` rejects texts that are not ASCII.
         if not hmac.compare_digest(hello.token.encode(errors="replace"), self._token.encode()):
             raise ProtocolError("the token is not that of this execution")
         if hello.version != VERSION:
@@ -233,7 +235,7 @@ class Door:
             writer.write(await _answered(ask, cast(Broker, self._broker)))
             await writer.drain()
         except OSError as error:
-            _logger.debug("an answer came too late: %s", error)
+            _logger.debug("could not send an answer to a program: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +250,7 @@ async def _hello(reader: asyncio.StreamReader) -> Hello:
 
 
 async def _answered(ask: Ask, broker: Broker) -> bytes:
-    """The frame that answers; a broker that breaks its promise not to raise is answered for."""
+    """Return the frame with the answer; if the broker raises, which it must not, the answer is an error."""
     try:
         match ask:
             case Call():
@@ -261,7 +263,7 @@ async def _answered(ask: Ask, broker: Broker) -> bytes:
     except ProtocolError as error:
         return frame(Answer(ask.id, _failed("tool_result_too_large", f"the answer does not fit: {error}")))
     except Exception:
-        _logger.exception("a program's call was not answered")
+        _logger.exception("the broker raised while answering a program")
         return frame(Answer(ask.id, _failed("tool_call_error", "the call failed on the side of the supervisor")))
 
 
@@ -270,7 +272,7 @@ def _failed(code: str, message: str) -> str:
 
 
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancels the tasks and waits for them; a cancellation of whoever waits goes on when they are gone."""
+    """Cancel the tasks and wait for them; a cancellation of the caller is re-raised after all have ended."""
     cancelled: asyncio.CancelledError | None = None
     while left := {task for task in tasks if not task.done()}:
         for task in left:
@@ -284,13 +286,13 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 
 
 def _listening(path: Path) -> socket.socket:
-    """A socket that listens at the path; a file that is there already is an error."""
+    """Return a socket that listens at the path; raise `OSError` if a file exists there."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # By way of the folder's descriptor, because the address of a socket has 107 bytes at most.
+        # Through the folder's descriptor, because a socket address has at most 107 bytes.
         listening.bind(f"/proc/self/fd/{folder}/{path.name}")
-        # The program has another user than we; who may connect is checked by `_uid` and the token.
+        # The program runs as another user. `_peer_uid` and the token decide which peers may connect.
         path.chmod(0o666)
         listening.listen(MAX_CONNECTIONS)
         listening.setblocking(False)
@@ -303,7 +305,7 @@ def _listening(path: Path) -> socket.socket:
 
 
 async def _readable(listening: socket.socket) -> None:
-    """Waits until somebody has connected."""
+    """Wait until a peer has connected."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
     loop.add_reader(listening, lambda: readable.done() or readable.set_result(None))
@@ -314,6 +316,6 @@ async def _readable(listening: socket.socket) -> None:
 
 
 def _uid(peer: socket.socket) -> int:
-    """The user of the process at the other end, as the kernel says."""
+    """Return the user id of the peer's process, as the kernel reports it."""
     _, uid, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return uid

@@ -1,4 +1,4 @@
-"""What a program prints: heard as it comes, its end kept, its amount counted."""
+"""Reads a program's stdout and stderr: streams the text, keeps the tail and counts the bytes."""
 
 import asyncio
 import codecs
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from timeloom.ports.sandbox import Output
 
 TAIL_BYTES: Final = 16 * 1024
-"""Kept of the end of each stream. Less cuts tracebacks; more only fills the result of a call."""
+"""Bytes kept from the end of each stream. Fewer cut tracebacks; more only lengthen the result of a call."""
 
 _READ_BYTES: Final = 64 * 1024
 _DRAIN_S: Final = 2.0
@@ -18,7 +18,7 @@ StreamName = Literal["stdout", "stderr"]
 
 
 class Printed:
-    """The two streams of a program, read from pipes until both have ended."""
+    """The stdout and stderr of a program, read from pipes until both have ended."""
 
     def __init__(self, most_bytes: int, output: Output) -> None:
         self._most_bytes = most_bytes
@@ -31,18 +31,18 @@ class Printed:
         self._too_much = asyncio.Event()
 
     def read(self, stream: StreamName, descriptor: int) -> None:
-        """Begins to read; the descriptor is closed when the stream has ended."""
+        """Start reading the descriptor; it is closed when the stream has ended."""
         os.set_blocking(descriptor, False)
         self._open[descriptor] = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._loop.add_reader(descriptor, self._readable, stream, descriptor)
 
     async def too_much(self) -> str:
-        """Waits until more is printed than may be, and says so; never returns where that does not happen."""
+        """Wait until the program has printed too much, and return a message; never return otherwise."""
         await self._too_much.wait()
         return f"printed {self._bytes} bytes or more, of {self._most_bytes}"
 
     async def drained(self) -> None:
-        """Waits for the end of both streams, which comes with the end of the last process that has them."""
+        """Wait until both streams have ended, which happens when the last process that holds them exits."""
         if self._too_much.is_set():
             self.close()
         try:
@@ -52,14 +52,14 @@ class Printed:
             self.close()
 
     def tail(self, stream: StreamName) -> str:
-        """The last of what was printed, from the beginning of a line where that is near."""
+        """Return the last `TAIL_BYTES` of the stream, from the start of a line if one is near."""
         kept = self._tails[stream]
         if len(kept) == TAIL_BYTES:
             kept = kept[kept.find(b"\n", 0, TAIL_BYTES // 4) + 1 :]
         return kept.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Reads no more."""
+        """Stop reading and close both streams."""
         for descriptor in list(self._open):
             self._end(descriptor)
 

@@ -1,4 +1,4 @@
-"""Endings: what a running program's end is waited for with, and what is told of it."""
+"""Waits for the end of a program and builds the result of its run."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,7 +12,7 @@ from timeloom.sandbox.captured_output import Printed
 from timeloom.sandbox.watchdog import Breach, Watchdog
 
 PATIENT: Final = frozenset({"timeout", "cpu"})
-"""Endings before which a program is asked to end: what it does in that time harms nobody."""
+"""Endings that allow the program a grace period after SIGTERM: the program harms no one in that time."""
 
 _SIGNALLED: Final = 128
 _LAST_SIGNAL: Final = 64
@@ -23,19 +23,19 @@ class Exit:
     """How a process ended."""
 
     code: int
-    """As shells count it: 128 and the signal where one ended it."""
+    """Exit code as shells count it: 128 plus the signal number if a signal ended the process."""
 
     by_signal: bool
 
 
 async def exit_of(code: int, door: Door) -> Exit:
-    """How a program ended whose exit code is this: by a signal, or by itself with a code that looks like one."""
+    """Return how the program ended: by a signal, or by itself with an exit code that looks like one."""
     looks_so = _SIGNALLED < code <= _SIGNALLED + _LAST_SIGNAL
     return Exit(code, looks_so and await door.last_word() != code)
 
 
 async def first(*waits: "Coroutine[None, None, Breach | None]") -> Breach | None:
-    """The limit that is passed first, or None where the program has ended before that."""
+    """Return the limit that is exceeded first, or None if the program ends before that."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -43,25 +43,25 @@ async def first(*waits: "Coroutine[None, None, Breach | None]") -> Breach | None
         for each in tasks:
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    # The program's own end comes first, if both have come.
+    # `waits` starts with the program's exit, which wins if several are done.
     return next(each for each in tasks if each in done).result()
 
 
 async def timeout(wall_s: float) -> Breach:
-    """The breach of the limit on time, once that is over."""
+    """Wait for the wall-clock limit and return its breach."""
     await asyncio.sleep(wall_s)
     return Breach("timeout", f"took longer than {wall_s:g} s")
 
 
 async def flood(printed: Printed) -> Breach:
-    """The breach of the limit on output, once that is passed."""
+    """Wait until the output limit is exceeded and return its breach."""
     return Breach("output", await printed.too_much())
 
 
 def how_it_ran(
     ended: Exit, out_dir: Path, watchdog: Watchdog, printed: Printed, wall_s: float, breach: Breach | None
 ) -> Ran:
-    """What is told of a program that has ended."""
+    """Build the result of a program that has ended."""
     return Ran(
         ending=breach.ending if breach else "killed" if ended.by_signal else "exited",
         exit_code=ended.code,

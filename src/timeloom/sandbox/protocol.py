@@ -1,6 +1,6 @@
-"""The protocol between a supervisor and the interpreter in a sandbox: length-prefixed JSON, and its messages.
+"""Defines the messages between the supervisor and the guest interpreter, as length-prefixed JSON frames.
 
-`guest/bootstrap.py` speaks the other side of it without importing anything from here.
+`guest/bootstrap.py` implements the guest side of this protocol and imports nothing from this module.
 """
 
 import asyncio
@@ -12,36 +12,37 @@ import msgspec
 from timeloom.ports.sandbox import ToolStub
 
 VERSION: Final = 1
-"""Of the messages; an interpreter with another one, in an image that was built long ago, is refused."""
+"""Version of the messages. A guest with another version, from an outdated image, is refused."""
 
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
-"""Largest frame. Smaller refuses texts that tools return; larger lets a program fill the supervisor's memory."""
+"""Largest frame. A smaller limit refuses texts that tools return; a larger one lets a program fill the supervisor's
+memory."""
 
 MAX_HELLO_BYTES: Final = 1024
-"""Largest frame of somebody who has not shown the token yet."""
+"""Largest frame of a connection that has not yet sent the token."""
 
 _PREFIX_BYTES: Final = 4
 
 
 AskId = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""The number of a question on its connection; larger ones could not be sent back."""
+"""Id of a request on its connection. JSON cannot carry larger numbers back exactly."""
 
 M = TypeVar("M")
 
 
 class ProtocolError(ValueError):
-    """Bytes that are no frame, or a frame that is none of the messages."""
+    """Raised for bytes that are not a frame, or for a frame that matches no message."""
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The first message of every connection, from inside."""
+    """First message of every connection, sent by the guest."""
 
     token: str
     version: int
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """The program that the waiting interpreter is to run, to inside; sent once."""
+    """The program for the waiting interpreter to run, sent once to the guest."""
 
     code: str
     name: str
@@ -51,7 +52,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag_field="kind", tag="call"):
-    """A call of a tool, from inside; `params` is the text of a JSON object."""
+    """A tool call, sent by the guest; `params` is the text of a JSON object."""
 
     id: AskId
     tool_id: str
@@ -59,23 +60,24 @@ class Call(msgspec.Struct, frozen=True, tag_field="kind", tag="call"):
 
 
 class Fetch(msgspec.Struct, frozen=True, tag_field="kind", tag="fetch"):
-    """The wish for what stands at a logical path, from inside."""
+    """A request for the content at a logical path, sent by the guest."""
 
     id: AskId
     path: str
 
 
 class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
-    """The exit code with which the interpreter is about to end by itself, from inside.
+    """The exit code with which the interpreter is about to exit by itself, sent by the guest.
 
-    It is sent where the code could also be that of a signal, and believed only if the process ends with it.
+    It is sent when the code could also mean a signal. The supervisor believes it only if the process exits with that
+    code.
     """
 
     code: int
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The answer to the call or fetch of that id; `answer` is the text of an object with `ok`, `error` and `ret`."""
+    """The answer to the request with that id; `answer` is the text of an object with `ok`, `error` and `ret`."""
 
     id: int
     answer: str
@@ -87,17 +89,17 @@ _HELLO: Final = msgspec.json.Decoder(Hello)
 
 
 def read_hello(body: bytes) -> Hello:
-    """The message that a frame's body holds; raises `ProtocolError`."""
+    """Decode the hello in a frame's body; raise `ProtocolError` if it is anything else."""
     return _read(_HELLO, body)
 
 
 def read_said(body: bytes) -> Ask | Exit:
-    """The message that a frame's body holds; raises `ProtocolError`."""
+    """Decode a request or an exit message from a frame's body; raise `ProtocolError` if it is anything else."""
     return _read(_SAID, body)
 
 
 def frame(message: Start | Answer) -> bytes:
-    """The message as it is sent; raises `ProtocolError` where it is larger than a frame."""
+    """Encode the message as a frame; raise `ProtocolError` if it exceeds `MAX_FRAME_BYTES`."""
     body = msgspec.json.encode(message)
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"a frame has at most {MAX_FRAME_BYTES} bytes, got {len(body)}")
@@ -105,7 +107,7 @@ def frame(message: Start | Answer) -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader, most: int = MAX_FRAME_BYTES) -> bytes:
-    """The body of the next frame; one that says that it is larger is refused before it is read."""
+    """Return the body of the next frame; raise `ProtocolError` before reading a body larger than `most` bytes."""
     size = int.from_bytes(await reader.readexactly(_PREFIX_BYTES), "big")
     if size > most:
         raise ProtocolError(f"a frame has at most {most} bytes here, got {size}")

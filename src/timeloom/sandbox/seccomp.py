@@ -1,8 +1,8 @@
-"""The filter of system calls that every program of a sandbox runs under, as the kernel's BPF.
+"""Builds the seccomp filter (BPF) that every sandboxed program runs under.
 
-What is refused is what a program that computes and writes files never needs: the network, other processes' memory,
-mounts and namespaces, and parts of the kernel in which most of its holes were found. Some calls are told not to exist
-rather than forbidden, because libraries then do without them.
+The filter denies calls that a program which computes and writes files never needs: the network, the memory of other
+processes, mounts, namespaces, and the parts of the kernel where most vulnerabilities were found. Some calls fail with
+ENOSYS instead of EPERM, because libraries then fall back to other calls.
 """
 
 import errno
@@ -17,7 +17,7 @@ Machine = Literal["x86_64", "aarch64"]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A system call that is refused: its numbers (none where a machine has no such call) and the error it gives."""
+    """A denied system call: its number on each machine (None if the machine lacks it) and its error."""
 
     name: str
     x86_64: int | None
@@ -26,7 +26,7 @@ class Refused:
 
 
 def _same(first: int, *names: str) -> tuple[Refused, ...]:
-    """Calls that were added since machines number them alike."""
+    """Return denied calls with consecutive numbers that are the same on all machines."""
     return tuple(Refused(name, first + at, first + at) for at, name in enumerate(names))
 
 
@@ -50,7 +50,7 @@ REFUSED: Final[tuple[Refused, ...]] = (
     Refused("setns", 308, 268),
     Refused("name_to_handle_at", 303, 264),
     Refused("open_by_handle_at", 304, 265),
-    # parts of the kernel with a history
+    # parts of the kernel with a history of vulnerabilities
     *_same(425, "io_uring_setup", "io_uring_enter", "io_uring_register"),
     Refused("io_setup", 206, 0, errno.ENOSYS),
     Refused("add_key", 248, 217),
@@ -60,7 +60,7 @@ REFUSED: Final[tuple[Refused, ...]] = (
     Refused("perf_event_open", 298, 241),
     Refused("userfaultfd", 323, 282),
     Refused("fanotify_init", 300, 262),
-    # of these all programs of a user share few
+    # all programs of a user share a small number of these
     Refused("inotify_init", 253, None, errno.ENOSYS),
     Refused("inotify_init1", 294, 26, errno.ENOSYS),
     Refused("lookup_dcookie", 212, 18),
@@ -71,18 +71,18 @@ REFUSED: Final[tuple[Refused, ...]] = (
     Refused("move_pages", 279, 239),
     Refused("mbind", 237, 235, errno.ENOSYS),
     Refused("set_mempolicy", 238, 237, errno.ENOSYS),
-    # memory that belongs to no process, so that nobody who counts by process would see it
+    # memory that belongs to no process, which an account by process would miss
     Refused("memfd_create", 319, 279, errno.ENOSYS),
     Refused("memfd_secret", 447, 447, errno.ENOSYS),
     Refused("shmget", 29, 194, errno.ENOSYS),
     Refused("msgget", 68, 186, errno.ENOSYS),
     Refused("semget", 64, 190, errno.ENOSYS),
     Refused("mq_open", 240, 180, errno.ENOSYS),
-    # descriptors on their way through a socket, by which removed files take disk unseen: the filter cannot look at what
-    # else is sent by these, and `send` and `write` do without
+    # can send descriptors through a socket, where deleted files use disk space unseen: the filter cannot inspect the
+    # message, and programs can use `send` and `write` instead
     Refused("sendmsg", 46, 211),
     Refused("sendmmsg", 307, 269),
-    # takes gigabytes of a disk in a moment, before anybody has looked
+    # reserves gigabytes of disk space before the next check of the watchdog
     Refused("fallocate", 285, 47, errno.EOPNOTSUPP),
     # the machine
     Refused("init_module", 175, 105),
@@ -107,7 +107,7 @@ REFUSED: Final[tuple[Refused, ...]] = (
     Refused("adjtimex", 159, 171),
     Refused("clock_settime", 227, 112),
     Refused("clock_adjtime", 305, 266),
-    # its flags are in memory, where a filter cannot look: the C library then uses `clone`
+    # its flags are in memory, which a filter cannot read: the C library then uses `clone`
     Refused("clone3", 435, 435, errno.ENOSYS),
 )
 
@@ -116,23 +116,25 @@ UNCOUNTED: Final[tuple[Refused, ...]] = (
     Refused("splice", 275, 76, errno.ENOSYS),
     Refused("tee", 276, 77, errno.ENOSYS),
     Refused("vmsplice", 278, 75, errno.ENOSYS),
-    # the error by which libraries know that they have to copy by themselves
+    # the error after which libraries copy with `read` and `write`
     Refused("sendfile", 40, 71, errno.ENOTSOCK),
 )
-"""What is refused besides where no control group counts memory, because only that would see it."""
+"""Calls that are denied in addition if no control group counts memory, because only a control group would see
+theirs."""
 
 LAST_KNOWN: Final = 462
-"""Calls with higher numbers came later than this table and are told not to exist: nobody has judged them."""
+"""Calls with higher numbers are newer than this table and fail with ENOSYS, because their risk was never reviewed."""
 
 _AF_UNIX: Final = 1
 _NAMESPACE_FLAGS: Final = 0x7E02_0000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 
 _REQUESTS: Final = (0x5412, 0x541C, 0x4030_5828, 0x4030_5829, 0x4030_582A, 0x4030_582B, 0x4030_5839)
-"""TIOCSTI and TIOCLINUX, which type for others, and FS_IOC_RESVSP and its kin, which take disk as `fallocate` does."""
+"""TIOCSTI and TIOCLINUX, which type into terminals of others, and FS_IOC_RESVSP and its variants, which reserve disk
+space like `fallocate`."""
 
 _ORDERS: Final = (1024, 1026)
-"""F_SETLEASE and F_NOTIFY, which hold up or watch whoever else opens a file."""
+"""F_SETLEASE and F_NOTIFY, which delay or watch other processes that open a file."""
 
 _CLONE_THREAD: Final = 0x0001_0000
 _CLONE_FILES: Final = 0x0400
@@ -166,17 +168,17 @@ _ARCHITECTURE_AT: Final = 4
 _ARGUMENTS_AT: Final = 16
 
 Instruction = tuple[int, int, int, int]
-"""Its code, how many instructions to skip if it holds and if not, and its operand."""
+"""Opcode, instructions to skip if the condition holds, instructions to skip if not, and operand."""
 
 
 def seccomp_filter(machine: Machine) -> bytes:
-    """The filter for programs of that machine, as bubblewrap reads it."""
+    """Return the filter for programs on that machine, in the format that bubblewrap reads."""
     return _packed(_instructions(machine))
 
 
 @cache
 def uncounted_filter(machine: Machine) -> bytes:
-    """A second filter for programs whose memory no control group counts; it refuses what nobody else could count."""
+    """Return a second filter, for programs whose memory no control group counts."""
     return _packed(_of_uncounted(machine))
 
 
@@ -185,12 +187,12 @@ def _packed(instructions: Iterable[Instruction]) -> bytes:
 
 
 def _instructions(machine: Machine) -> Iterable[Instruction]:
-    # A program of another architecture would number its calls otherwise.
+    # Another architecture numbers its system calls differently.
     yield (_LOAD, 0, 0, _ARCHITECTURE_AT)
     yield (_IF_EQUAL, 1, 0, _ARCHITECTURE[machine])
     yield (_RETURN, 0, 0, _KILL_PROCESS)
     yield (_LOAD, 0, 0, _NUMBER_AT)
-    # This takes calls of the x32 form too, whose numbers have a high bit set.
+    # This also covers calls of the x32 ABI, whose numbers have a high bit set.
     yield (_IF_AT_LEAST, 0, 1, LAST_KNOWN + 1)
     yield (_RETURN, 0, 0, _ERROR | errno.ENOSYS)
     yield from _refusing(REFUSED, machine)
@@ -199,13 +201,13 @@ def _instructions(machine: Machine) -> Iterable[Instruction]:
     yield from _judged(
         _CLONE[machine], 0, ((_IF_ANY_BIT, 0, 1, _NAMESPACE_FLAGS), (_RETURN, 0, 0, _ERROR | errno.EPERM))
     )
-    # A thread with descriptors of its own would have them where nobody looks.
+    # A thread with a separate descriptor table would hide its open files from the watchdog.
     own_files = ((_IF_ANY_BIT, 0, 2, _CLONE_THREAD), (_IF_ANY_BIT, 1, 0, _CLONE_FILES))
     yield from _judged(_CLONE[machine], 0, (*own_files, (_RETURN, 0, 0, _ERROR | errno.EPERM)))
-    # A process that cannot be dumped can be looked into by root alone.
+    # Only root can inspect a process that is not dumpable.
     dumpable = ((_IF_EQUAL, 0, 1, _PR_SET_DUMPABLE), (_RETURN, 0, 0, _ERROR | errno.EPERM))
     yield from _judged(_PRCTL[machine], 0, dumpable)
-    # Pages from a pool of the whole machine, which counts as nobody's memory.
+    # Huge pages come from a machine-wide pool and count as the memory of no process.
     huge = ((_IF_ANY_BIT, 0, 1, _MAP_HUGETLB), (_RETURN, 0, 0, _ERROR | errno.ENOMEM))
     yield from _judged(_MMAP[machine], 3, huge)
     for request in _REQUESTS:
@@ -216,13 +218,13 @@ def _instructions(machine: Machine) -> Iterable[Instruction]:
 
 
 def _of_uncounted(machine: Machine) -> Iterable[Instruction]:
-    # Calls of other architectures do not come so far: the first filter ends who makes them.
+    # The first filter already kills processes that make calls of another architecture.
     yield (_LOAD, 0, 0, _NUMBER_AT)
     yield from _refusing(UNCOUNTED, machine)
-    # Shared memory without a file keeps what was written to it when it is not mapped any more.
+    # Anonymous shared memory keeps its pages after it is unmapped.
     shared = ((_IF_ANY_BIT, 0, 2, _MAP_ANONYMOUS), (_IF_ANY_BIT, 0, 1, _MAP_SHARED))
     yield from _judged(_MMAP[machine], 3, (*shared, (_RETURN, 0, 0, _ERROR | errno.EPERM)))
-    # Sockets count with the buffer that they begin with. It is a wish, which the kernel does not always grant either.
+    # Sockets count with their initial buffer, so report success and ignore the request, as the kernel may do too.
     yield from _judged(_SETSOCKOPT[machine], 2, ((_IF_EQUAL, 0, 1, _SO_SNDBUF), (_RETURN, 0, 0, _ERROR | 0)))
     yield (_RETURN, 0, 0, _ALLOW)
 
@@ -235,7 +237,7 @@ def _refusing(calls: Iterable[Refused], machine: Machine) -> Iterable[Instructio
 
 
 def _judged(number: int, argument: int, judging: tuple[Instruction, ...]) -> Iterable[Instruction]:
-    """Judges the lower half of an argument of that call, and afterwards has the call's number loaded again."""
+    """Check the lower half of one argument of that call, then load the call number again."""
     yield (_IF_EQUAL, 0, len(judging) + 2, number)
     yield (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument)
     yield from judging

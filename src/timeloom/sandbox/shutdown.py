@@ -1,4 +1,4 @@
-"""Closing: work of a sandbox that is given up when the sandbox is closed, and what whoever waits for it is told."""
+"""Cancels a sandbox's pending work when the sandbox is closed."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,21 +13,21 @@ T = TypeVar("T")
 
 
 class UntilClosed:
-    """Does work for as long as nobody has closed it."""
+    """Runs work and cancels it when `close` is called."""
 
     def __init__(self) -> None:
         self._closed = False
         self._works: set[asyncio.Task[Any]] = set()
 
     def check(self) -> None:
-        """Raises `SandboxUnavailableError` where it is closed."""
+        """Raise `SandboxUnavailableError` if this is closed."""
         if self._closed:
             raise SandboxUnavailableError("the sandbox was closed")
 
     async def do(self, work: "Coroutine[Any, Any, T]") -> T:
-        """What the work gives; raises `SandboxUnavailableError` where it was given up because this was closed.
+        """Run the work and return its result; raise `SandboxUnavailableError` if `close` cancelled it.
 
-        However it ends, the work has ended before whoever waits goes on.
+        In every case the work has ended before this method returns or raises.
         """
         task = asyncio.ensure_future(work)
         self._works.add(task)
@@ -41,14 +41,14 @@ class UntilClosed:
                 await uncancelled(asyncio.wait((task,)))
             self._works.discard(task)
             if not task.cancelled():
-                # Whoever was cancelled meanwhile does not ask how the work ended.
+                # Mark the exception as retrieved: a cancelled caller never reads it.
                 task.exception()
         if task.cancelled() and self._closed:
             raise SandboxUnavailableError("the sandbox was closed before the program had ended")
         return task.result()
 
     async def close(self) -> None:
-        """Gives up all work; when it returns, all of it has ended."""
+        """Cancel all work and return when all of it has ended."""
         self._closed = True
         while works := {work for work in self._works if not work.done()}:
             for work in works:
@@ -58,11 +58,11 @@ class UntilClosed:
 
 @dataclass(slots=True)
 class Running:
-    """A run, and its cell as soon as it has one."""
+    """A run in progress, with its worker once it has one."""
 
     cell: Waiting | None = None
 
     async def close(self) -> None:
-        """Ends what runs, and removes what is left of it."""
+        """Kill the program and remove its files."""
         if self.cell is not None:
             await self.cell.close()

@@ -1,4 +1,4 @@
-"""The pool: cells that wait for a program, isolated and with their libraries loaded, made in the background."""
+"""Keeps isolated interpreters with preloaded libraries ready, and starts replacements in the background."""
 
 import asyncio
 import logging
@@ -10,23 +10,24 @@ from timeloom.core.codes import CodedError
 from timeloom.ports.sandbox import SandboxUnavailableError
 
 REFILL_S: Final = 0.25
-"""From taking a cell to making the next. Shorter takes the processor from the program that has just begun."""
+"""Seconds between taking a worker and starting its replacement. A shorter pause takes processor time from the program
+that has just started."""
 
 RETRY_S: Final = 5.0
-"""After a cell that could not be made."""
+"""Pause after a worker could not be started."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Waiting(Protocol):
-    """What can wait for a program."""
+    """A worker that can wait for a program."""
 
     def is_waiting(self) -> bool:
-        """Whether its interpreter is still there."""
+        """Return whether its interpreter is still alive."""
         ...
 
     async def close(self) -> None:
-        """Ends what runs in it, and removes all that it had."""
+        """Kill its processes and remove its resources."""
         ...
 
 
@@ -34,7 +35,7 @@ C = TypeVar("C", bound=Waiting)
 
 
 class Pool(Generic[C]):
-    """Keeps so many cells; each is handed out once."""
+    """Keeps a fixed number of workers ready; each is handed out once."""
 
     def __init__(self, size: int, make: Callable[[], Coroutine[None, None, C]]) -> None:
         self._size = size
@@ -44,7 +45,7 @@ class Pool(Generic[C]):
         self._closed = False
 
     async def take(self) -> C | None:
-        """A cell that waits; None where none is there. The next is made in a moment."""
+        """Return a ready worker, or None if there is none, and schedule its replacement."""
         self.fill(after_s=REFILL_S)
         while self._waiting:
             cell = self._waiting.popleft()
@@ -54,12 +55,12 @@ class Pool(Generic[C]):
         return None
 
     def fill(self, after_s: float = 0.0) -> None:
-        """Begins to make what is missing."""
+        """Start the missing workers in the background."""
         if self._size and not self._closed and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._fill(after_s))
 
     async def full(self) -> None:
-        """Waits until all cells wait; raises `SandboxUnavailableError` where the pool is closed before that."""
+        """Wait until all workers are ready; raise `SandboxUnavailableError` if the pool is closed first."""
         while len(self._waiting) < self._size:
             self.fill()
             if self._closed or self._filling is None:
@@ -70,7 +71,7 @@ class Pool(Generic[C]):
                 filling.result()
 
     async def close(self) -> None:
-        """Ends all cells that wait."""
+        """Close all ready workers."""
         self._closed = True
         if self._filling is not None:
             self._filling.cancel()
@@ -84,5 +85,5 @@ class Pool(Generic[C]):
             try:
                 self._waiting.append(await self._make())
             except (CodedError, OSError) as error:
-                _logger.warning("no interpreter could be made to wait for a program: %s", error)
+                _logger.warning("could not start a worker for the warm pool: %s", error)
                 await asyncio.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""The watchdog: looks again and again at what a program uses, and says when it goes over a limit."""
+"""Polls a program's resource usage and reports the first limit that it exceeds."""
 
 import asyncio
 import os
@@ -17,17 +17,18 @@ from timeloom.sandbox.processes.process_tree import Tree, TreeUse
 from timeloom.sandbox.processes.unlinked_files import Held
 
 LOOK_S: Final = 0.03
-"""Between two looks. Longer lets a program overshoot: it fills some 100 MB of memory in this time; shorter costs
-more processor than 1% for each program that runs."""
+"""Seconds between two checks. A longer interval lets a program overshoot: it fills some 100 MB of memory in this time.
+A shorter one costs more than 1% of a processor for each running program."""
 
 WALK_SHARE: Final = 4
-"""After a look into the folders, none for so many times as long as it took, so that many files cost little."""
+"""After a walk through the folders, the next one waits this many times as long as it took, so that many files cost
+little."""
 
 MAPS_S: Final = 0.1
-"""Between two looks at what is mapped. Each takes as long as all else of a look together."""
+"""Seconds between two checks of the mapped files. Such a check takes as long as the rest of all checks together."""
 
 INSIDE: Final = "/workspace"
-"""Where programs have their folders that do not have them under their own names."""
+"""Path of the folders inside a sandbox that does not keep their host paths."""
 
 _SOCKET_BUFFER: Final = Path("/proc/sys/net/core/wmem_default")
 _SOCKET_BYTES: Final = 212_992
@@ -35,7 +36,7 @@ _SOCKET_BYTES: Final = 212_992
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A limit that was passed: how the program ended by it, and what is said of it."""
+    """An exceeded limit: the ending that it causes, and a text with the numbers."""
 
     ending: Ending
     detail: str
@@ -43,31 +44,31 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What there was before a program began, which is not its doing."""
+    """The usage before the program started, which is not charged to it."""
 
     growth: Growth = field(default_factory=Growth)
     cpu_s: float = 0.0
     group_cpu_s: float = 0.0
     sockets: int = 0
     closed: bool = False
-    """Whether it tells nothing of a program that its processes cannot be looked into."""
+    """Whether unreadable processes are normal here, and therefore no sign of evasion."""
 
 
 @dataclass(slots=True)
 class Watchdog:
-    """Watches one execution: the processes of a tree, the folders they write to, and file systems in memory."""
+    """Watches one execution: its process tree, the folders it writes to, and its in-memory file systems."""
 
     limits: Limits
     tree: Tree
     folders: Sequence[Path]
     in_memory: Sequence[int] = ()
-    """Descriptors of file systems that live in memory and are the program's alone."""
+    """Descriptors of in-memory file systems that belong to this program alone."""
 
     group: Group | None = None
-    """The control group that the kernel keeps to its limits, where there is one."""
+    """The control group in which the kernel enforces the limits, if there is one."""
 
     peak_bytes: int = 0
-    """The most memory that was seen, without files that the kernel keeps in memory while there is room."""
+    """Highest memory usage seen, without the page cache."""
 
     _before: _Before = field(default_factory=_Before)
     _cpu_s: float = 0.0
@@ -75,32 +76,32 @@ class Watchdog:
     _maps_at_s: float = 0.0
 
     def begin(self) -> None:
-        """Takes what is used now as what the program has not used itself: an interpreter, and its inputs."""
+        """Record the current usage as the baseline: the interpreter and the input files."""
         use = self.tree.use()
         self._before = _Before(
             growth=measure(self.folders, sys.maxsize),
             cpu_s=use.cpu_s,
             group_cpu_s=(self.group.cpu_s() if self.group else None) or 0.0,
             sockets=0 if self._is_counted else self.tree.sockets(),
-            # Root can look into everybody's; where it cannot, that is not the program's doing.
+            # Root may read every process. If it cannot, the program is not the cause.
             closed=os.geteuid() == 0 or self.tree.held(0, ()).closed,
         )
         self._of_memory(use)
 
     def used(self, wall_s: float) -> Used:
-        """What the program has used, as far as it was seen."""
+        """Return the usage of the program, as far as it was observed."""
         self._count_cpu(None)
         return Used(wall_ms=round(wall_s * 1000), cpu_ms=round(self._cpu_s * 1000), peak_bytes=self.peak_bytes)
 
     async def breach(self) -> Breach:
-        """Waits until a limit is passed; never returns where none is."""
+        """Wait until a limit is exceeded; never return otherwise."""
         while True:
             await asyncio.sleep(LOOK_S)
             if found := await asyncio.to_thread(self.look):
                 return found
 
     def look(self) -> Breach | None:
-        """The limit that is passed at this moment."""
+        """Return the limit that is exceeded right now, if any."""
         use = self.tree.use()
         self._count_cpu(use)
         return (
@@ -112,7 +113,7 @@ class Watchdog:
         )
 
     def of_kernel(self) -> Breach | None:
-        """The limit of memory, where the kernel has ended a process for it; also when all of them are gone."""
+        """Return the memory breach if the kernel has OOM-killed a process, even after all processes are gone."""
         if self.group is None or not self.group.out_of_memory():
             return None
         self.peak_bytes = max(self.peak_bytes, self.limits.memory_bytes)
@@ -120,11 +121,11 @@ class Watchdog:
 
     @property
     def _is_counted(self) -> bool:
-        """Whether there is a group that counts all of its memory."""
+        """Whether a control group counts all memory of the program."""
         return self.group is not None and self.group.counts_memory
 
     def _count_cpu(self, use: TreeUse | None) -> None:
-        """Takes the larger of what was seen of the processes, and of what their group has counted."""
+        """Update the processor time with the larger of the process samples and the control group's count."""
         counted = self.group.cpu_s() if self.group else None
         seen_s = use.cpu_s - self._before.cpu_s if use else 0.0
         self._cpu_s = max(self._cpu_s, seen_s, (counted or 0.0) - self._before.group_cpu_s)
@@ -142,13 +143,13 @@ class Watchdog:
         return Breach("memory", f"had {_mib(memory)} of memory, of {_mib(self.limits.memory_bytes)}")
 
     def _memory_bytes(self, use: TreeUse) -> int:
-        """What it has of memory; where no group counts that, sockets count with as much as they can hold."""
+        """Return the memory in use; without a counting control group, each socket counts with its capacity."""
         unmapped = sum(_used_bytes(each) for each in self.in_memory)
         if not self._is_counted:
             unmapped += max(0, self.tree.sockets() - self._before.sockets) * _socket_bytes()
         if use.rss_bytes + unmapped <= self.limits.memory_bytes:
             return use.rss_bytes + unmapped
-        # Forks share most of their pages; whether it is too much is seen when each is counted once.
+        # Forked processes share most pages, so decide by a figure that counts each page once.
         counted = self.group.memory_bytes() if self.group else None
         return self.tree.shared_bytes() + unmapped if counted is None else counted
 
@@ -172,14 +173,14 @@ class Watchdog:
             return Breach("growth", "kept those who count from seeing which files it holds")
         if growth.files - before.files > self.limits.growth_files:
             return self._too_many(growth.files - before.files)
-        # A file of which nobody tells how large it is counts as large as it can be.
+        # A file of unknown size counts with the largest size that it can have.
         grown = growth.bytes - before.bytes + held.bytes + held.unknown * self.limits.file_bytes
         if grown <= self.limits.growth_bytes:
             return None
         return Breach("growth", f"wrote {_mib(grown)} into its folders, of {_mib(self.limits.growth_bytes)}")
 
     def _held(self, now_s: float) -> Held:
-        """What it holds and has removed, which no walk finds."""
+        """Return the deleted files that its processes still hold, which no walk through the folders finds."""
         device = next((folder.stat().st_dev for folder in self.folders if folder.is_dir()), 0)
         if now_s < self._maps_at_s:
             return self.tree.held(device, ())
@@ -192,7 +193,7 @@ class Watchdog:
 
 @cache
 def _socket_bytes() -> int:
-    """What a socket can hold that nobody reads from: its buffer, and the last piece, which may be as large again."""
+    """Return the most that an unread socket can hold: its buffer, plus a last piece of the same size."""
     try:
         return 2 * int(_SOCKET_BUFFER.read_text(encoding="ascii"))
     except OSError:

@@ -1,4 +1,4 @@
-"""The HTTP application: every operation of the table behind the same door."""
+"""Builds the ASGI application: every endpoint with the same authorization, parsing and error handling."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ TOKEN: Final = "token"
 
 DRAIN_BYTES: Final = 1024 * 1024
 DRAIN_S: Final = 1.0
-"""How much of a body that was refused is read, and for how long, before the answer is sent."""
+"""How many bytes of a rejected body are read, and for how many seconds, before the response is sent."""
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(place: Services) -> ASGIApp:
-    """The application over that place."""
+    """Return the application that serves these services."""
     described = document(OPERATIONS)
 
     async def openapi(_: Request) -> Response:
@@ -91,16 +91,18 @@ def _endpoint(place: Services, operation: Operation) -> Endpoint:
                 _logger.warning("request failed", exc_info=error, extra={"fields": {"operation": operation.name}})
         except ClientDisconnect:
             place.metrics.refused("request_malformed")
-            response = problem("request_malformed", "the connection ended before the body did", request.url.path)
+            response = problem(
+                "request_malformed", "the connection ended before the whole body arrived", request.url.path
+            )
         except Exception:
             place.metrics.refused("internal_error")
             _logger.exception("request failed", extra={"fields": {"operation": operation.name}})
-            response = problem("internal_error", "the server's log says more", request.url.path)
+            response = problem("internal_error", "internal error; see the server's log", request.url.path)
         if operation.body and not getattr(request.state, "is_read", False) and not await _drained(request):
-            # Whoever still sends what nobody reads is not listened to any longer.
+            # The client still sends a body that is not read, so the connection cannot be reused.
             response.headers["connection"] = "close"
         if response.status_code >= 400 and getattr(request.state, "accepted", None):
-            # What was said is on the timeline: a client that tries again by itself would say it twice.
+            # The message is on the timeline: a client that retries automatically would send it twice.
             response.headers["x-should-retry"] = "false"
             del response.headers["retry-after"]
         if operation.refusal and response.media_type == PROBLEM_TYPE:
@@ -153,14 +155,14 @@ def _socket_route(place: Services, socket: Socket) -> WebSocketRoute:
 
 
 def _wants_stream(operation: Operation, request: Request) -> bool:
-    """Whether a stream is asked for, as far as can be told before anything is done."""
+    """Whether the request asks for a stream, decided before the handler runs."""
     if EventStream not in operation.answers:
         return False
     return len(operation.answers) == 1 or EVENTS_TYPE in request.headers.get("accept", "")
 
 
 class _Kept(Response):
-    """A stream that counts as one of its caller's as long as it is sent, and ends with what their token stands for."""
+    """An event stream that counts against its caller's limit and ends when the caller's token is revoked."""
 
     def __init__(self, stream: EventStream, call: RequestContext) -> None:
         super().__init__(status_code=stream.status_code)
@@ -174,11 +176,11 @@ class _Kept(Response):
 
 
 async def _body(place: Services, request: Request) -> bytes:
-    """The body, counted and timed while it comes in."""
+    """Return the body; raise if it is too large or too slow, while it arrives."""
     body = bytearray()
     most_bytes, most_s = place.max_body_bytes, place.gate.limits.body_s
     declared = request.headers.get("content-length", "0")
-    too_large = CodedError("request_too_large", f"a body has at most {most_bytes} bytes")
+    too_large = CodedError("request_too_large", f"the body is too large; at most {most_bytes} bytes are accepted")
     if declared.isdigit() and int(declared[:20]) > most_bytes:
         raise too_large
     try:
@@ -193,7 +195,10 @@ async def _body(place: Services, request: Request) -> bytes:
 
 
 async def _drained(request: Request) -> bool:
-    """Whether the rest of a body that nobody wants is soon over: who still sends would not see the answer otherwise."""
+    """Read and drop the rest of a rejected body; return whether it ended in time.
+
+    A client that is still sending would not read the response otherwise.
+    """
     rest_bytes = 0
     try:
         async with asyncio.timeout(DRAIN_S):
@@ -204,7 +209,7 @@ async def _drained(request: Request) -> bool:
     except (TimeoutError, ClientDisconnect):
         return False
     except RuntimeError:
-        # Starlette's word for a body that was read to its end.
+        # Starlette raises this for a body that was already read to its end.
         return True
     return True
 
@@ -212,27 +217,27 @@ async def _drained(request: Request) -> bool:
 def _decoded(kind: type[object], body: bytes, request: Request) -> object:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        raise CodedError("request_malformed", "the body is JSON, and Content-Type says application/json")
+        raise CodedError("request_malformed", "send the body as JSON, with `Content-Type: application/json`")
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CodedError("request_malformed", f"the body is not as expected: {what_is_wrong(error, kind)}") from error
+        raise CodedError("request_malformed", f"the body is invalid: {what_is_wrong(error, kind)}") from error
 
 
 def _query(kind: type[object], request: Request) -> object:
     said = dict(request.query_params)
     for name in _counted(kind) & said.keys():
         if not (said[name].isascii() and said[name].isdigit()):
-            raise CodedError("request_malformed", f"the query is not as expected: {name} is a whole number")
+            raise CodedError("request_malformed", f"the query is invalid: {name} must be a whole number")
     try:
         return msgspec.convert(said, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise CodedError("request_malformed", f"the query is not as expected: {what_is_wrong(error, kind)}") from error
+        raise CodedError("request_malformed", f"the query is invalid: {what_is_wrong(error, kind)}") from error
 
 
 @cache
 def _counted(kind: type[object]) -> frozenset[str]:
-    """The fields that are whole numbers, which are read more loosely from text than an address should be."""
+    """Return the names of the integer fields; msgspec reads those more loosely from text than a URL should allow."""
     found = cast(msgspec.inspect.StructType, msgspec.inspect.type_info(kind))
     return frozenset(field.encode_name for field in found.fields if _is_counted(field.type))
 
@@ -244,10 +249,10 @@ def _is_counted(kind: msgspec.inspect.Type) -> bool:
 
 
 async def _with_cookie(place: Services, request: Request, token: str) -> Response:
-    """Takes the token out of the address, where it would be seen and kept, and gives it to the browser."""
+    """Move the token from the URL, where histories and logs would keep it, into a cookie, and redirect."""
     try:
         if request.method != "GET":
-            raise TokenError("a token in the address is for GET; send it as `Authorization: Bearer <token>`")
+            raise TokenError("a token in the URL works only with GET; send it as `Authorization: Bearer <token>`")
         await place.doorkeeper.need(token)
     except TokenError:
         place.gate.failed(address_of(request))
@@ -260,7 +265,7 @@ async def _with_cookie(place: Services, request: Request, token: str) -> Respons
 
 
 async def _without_body(response: Response) -> Response:
-    """The head alone: what a stream would tell is not waited for, and a file is not read."""
+    """Return the status and headers alone, without starting a stream or reading a file."""
     if isinstance(response, Download):
         await response.close()
     head = Response(status_code=response.status_code)
@@ -271,7 +276,7 @@ async def _without_body(response: Response) -> Response:
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     allowed = ", ".join(sorted(_methods_at(request))) if error.status_code == 405 else ""
-    words = f"this address takes {allowed}" if allowed else "nothing is here; GET /openapi.json says where something is"
+    words = f"this route accepts {allowed}" if allowed else "no such route; GET /openapi.json lists all routes"
     response = problem("route_unknown", words, request.url.path, error.status_code)
     if request.url.path.startswith(OPENAI_ADDRESS):
         response = refused(response)
@@ -281,7 +286,7 @@ async def _not_here(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """What can be done at that address, by all of its routes."""
+    """Return the methods that any route accepts at that path."""
     found: set[str] = set()
     for route in cast(Starlette, request.app).routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
@@ -291,7 +296,7 @@ def _methods_at(request: Request) -> set[str]:
 
 def _log(operation: Operation, request: Request, response: Response, began: float) -> None:
     accepted: Accepted | None = getattr(request.state, "accepted", None)
-    # Where nobody was let in, what stands in the address is anybody's text.
+    # An unauthorized client can put any text into the path, so it is not logged.
     named = "" if response.status_code in (401, 403, 404) else request.path_params.get("conversation_id", "")
     fields: dict[str, object] = {
         "operation": operation.name,

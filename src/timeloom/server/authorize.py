@@ -1,4 +1,4 @@
-"""The door: who is let in to what, the same for requests, WebSockets and Socket.IO."""
+"""Authorizes requests, WebSockets and Socket.IO connections with the same rules."""
 
 import re
 from collections.abc import Mapping
@@ -15,9 +15,16 @@ from timeloom.server.auth.authenticate import EVERY, Act, Caller, address_of
 from timeloom.server.services import RequestContext, Services, unknown
 
 Who = Literal["anybody", "known", "operator", "member", "admin", "owner", "reader", "decider"]
-"""Everybody; whoever has a key; whoever looks after the server; whoever belongs to the project; its admins; whose
-conversation it is, or an admin of the project, and to read it an approver; those who may read it, whatever the method
-is; whoever decides on what a turn waits for.
+"""The permission that an endpoint requires.
+
+- `anybody`: none.
+- `known`: a valid token.
+- `operator`: an admin of all tenants and projects.
+- `member`: a member of the project.
+- `admin`: an admin of the project.
+- `owner`: the owner of the conversation or an admin of the project; with a safe method also an approver.
+- `reader`: those who may read the conversation, with any method.
+- `decider`: those who may decide on calls that wait for approval.
 """
 
 TENANT_HEADER: Final = "x-timeloom-tenant"
@@ -26,29 +33,36 @@ PROJECT_HEADER: Final = "x-timeloom-project"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-async def let_in(place: Services, who: Who, request: Request, names: Mapping[str, str], operation: str = "") -> RequestContext:
-    """The call, if whoever sends it may; what is not theirs does not exist."""
+async def let_in(
+    place: Services, who: Who, request: Request, names: Mapping[str, str], operation: str = ""
+) -> RequestContext:
+    """Return the context of an authorized request; raise otherwise.
+
+    Conversations that the principal may not access are reported as unknown.
+    """
     if who == "anybody" or (who == "operator" and place.rules.metrics == "open"):
         return RequestContext(place=place, request=request, operation=operation)
     caller = await recognised(place, request)
-    call = RequestContext(place=place, request=request, caller=caller, operation=operation, call_id=str(names.get("call_id", "")))
+    call = RequestContext(
+        place=place, request=request, caller=caller, operation=operation, call_id=str(names.get("call_id", ""))
+    )
     match who:
         case "known":
             tenant, project = _own_project(place, caller, request)
             return replace(call, tenant=tenant, project=project)
         case "operator":
-            return _need(call, caller.is_operator, "this is for admins of all tenants and projects")
+            return _need(call, caller.is_operator, "only admins of all tenants and projects may do this")
         case "member":
             return _member(call, names)
         case "admin":
-            return _need(_member(call, names), caller.role == "admin", "this is for admins of the project")
+            return _need(_member(call, names), caller.role == "admin", "only admins of the project may do this")
         case "owner":
             return await _owner(call, names, "read" if request.method in SAFE_METHODS else "change")
         case "reader":
             return await _owner(call, names, "read")
         case "decider":
             decides = place.rules.approvals == "owner" or caller.role != "user"
-            words = "this is decided by approvers and admins of the project"
+            words = "only approvers and admins of the project may decide this"
             call = _need(await _owner(call, names, "decide"), decides, words)
             await call.record(call.conversation.id)
             return call
@@ -57,10 +71,10 @@ async def let_in(place: Services, who: Who, request: Request, names: Mapping[str
 
 
 async def recognised(place: Services, request: Request) -> Caller:
-    """Who it is; raises where nobody knows, or where they ask too often.
+    """Return the principal of the request; raise if its token is invalid or a rate limit is exceeded.
 
-    Whoever has a token gets in, whatever else comes from their address: otherwise any page that a person looks at could
-    lock them out of a server on their own machine.
+    A valid token always passes, even if its address has used up its failed attempts. Otherwise any web page that a
+    person opens could lock them out of the server on their machine.
     """
     try:
         caller = await place.doorkeeper.caller(request)
@@ -73,10 +87,11 @@ async def recognised(place: Services, request: Request) -> Caller:
 
 
 def handshake(scope: Scope, token: str = "") -> Request:
-    """The request that opens a connection for messages in both directions.
+    """Return the handshake of a two-way connection as a request that can be authorized.
 
-    Its method is none of the safe ones: what follows can change something, so a page of another origin, which a browser
-    lets open WebSockets anywhere, is refused as it is for a POST. A token that was sent beside it counts as its header.
+    Its method is `CONNECT`, which is not a safe method, because later messages can change something. Browsers let any
+    page open WebSockets to any host, so a page of another origin is rejected as it is for a POST. A token that was
+    sent outside the headers replaces the Authorization header.
     """
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     if token:
@@ -88,7 +103,7 @@ def handshake(scope: Scope, token: str = "") -> Request:
 
 
 async def let_in_again(call: RequestContext, who: Who = "owner", call_id: str = "") -> RequestContext:
-    """The call of somebody who keeps a connection, as if it were made now: they, or what they may, may have changed."""
+    """Authorize a message on an open connection again: the token or its permissions may have changed since."""
     names = {"tenant": call.tenant, "project": call.project, "call_id": call_id}
     request = Request({**call.request.scope, "state": {}})
     if call.info is None:
@@ -120,7 +135,7 @@ async def _owner(call: RequestContext, names: Mapping[str, str], act: Act) -> Re
 
 
 def _own_project(place: Services, caller: Caller, request: Request) -> tuple[str, str]:
-    """The project of an address that names none: the key's own, or for a key of several the one in the headers."""
+    """Return the tenant and project for routes that name none: from the headers, else the key, else the default."""
     asked = request.headers.get(TENANT_HEADER, ""), request.headers.get(PROJECT_HEADER, "")
     tenant = asked[0] or (place.tenant if caller.tenant == EVERY else caller.tenant)
     project = asked[1] or (place.project if caller.project == EVERY else caller.project)
@@ -131,10 +146,10 @@ def _own_project(place: Services, caller: Caller, request: Request) -> tuple[str
 def _need_member(caller: Caller, tenant: str, project: str) -> None:
     for kind, name in (("tenant", tenant), ("project", project)):
         if not _NAME.fullmatch(name):
-            words = f"a {kind} has 1 to 64 letters, digits, '_', '.' or '-' and begins with a letter or digit"
+            words = f"a {kind} must have 1 to 64 letters, digits, '_', '.' or '-' and begin with a letter or digit"
             raise CodedError("request_malformed", f"{words}, got {name[:80]!r}")
     if not caller.is_member(tenant, project):
-        raise CodedError("forbidden", "the token is not of this project")
+        raise CodedError("forbidden", "the token does not belong to this project")
 
 
 def _belongs(caller: Caller, tenant: str, project: str) -> bool:

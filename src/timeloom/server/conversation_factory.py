@@ -1,4 +1,4 @@
-"""Opening: how the server's hub opens a conversation, with the model and the tools of its settings."""
+"""Opens conversations for the server's hub with the configured model and tools."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from timeloom.runtime.turn.loop import Turns
 from timeloom.tools.registry import ToolRegistry
 
 HOLDER: Final = "timeloom serve"
-"""What is told to whoever opens a conversation that is open here."""
+"""The lease holder that other processes see for conversations that are open here."""
 
 
 class Observer(Protocol):
-    """Hears of everything that happens in the conversations that are open here."""
+    """Receives the deltas and entries of all open conversations."""
 
     def delta(self, delta: LiveDelta, /) -> None: ...
 
@@ -35,7 +35,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOpening:
-    """Opens conversations of one store."""
+    """Opens and resumes conversations of one store."""
 
     store: Store
     model: Model
@@ -46,15 +46,15 @@ class ServerOpening:
     side: SideModels = NO_MODELS
     observer: Observer | None = None
     listening: Callable[[ConversationId], Callable[[Entry], None]] | None = None
-    """Who else hears the entries of a conversation that is opened."""
+    """Creates a listener for the entries of each opened conversation."""
 
     @cached_property
     def shared(self) -> Shared:
-        """What all conversations share."""
+        """The parts that all conversations share."""
         return make_shared(self.model, self.setting, self.tools)
 
     def prepare(self) -> None:
-        """Makes what they share before the first of them is opened, which would wait for a table of prices."""
+        """Load the shared parts now, so that the first conversation does not wait for the price table."""
         self.shared.rates()
 
     async def __call__(
@@ -71,7 +71,7 @@ class ServerOpening:
             raise
 
     def again(self, model: Model, summary: Model | None = None) -> OpenTurns:
-        """Runs conversations again with that model; whoever hears of the others hears of these."""
+        """Return a function that opens re-runs with that model; observers receive their events too."""
 
         def opened(session: Session, _: Path) -> Turns:
             hear = self._heard(session, lambda _: None)

@@ -1,4 +1,4 @@
-"""The table of routes: each with its method, its address, who may, and what does it; all else is read off its types."""
+"""The table of routes; parameters, bodies and responses are derived from the handlers' type hints."""
 
 import inspect
 import types
@@ -32,13 +32,13 @@ from timeloom.server.routes import (
     web_ui as page,
 )
 
-# Asked for by every request, and dear to find out.
+# Needed by every request and expensive to compute.
 _hints: Final = cache(get_type_hints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing that can be asked of the server."""
+    """An HTTP route: its method, path, required permission and handler."""
 
     method: Literal["GET", "POST", "DELETE"]
     path: str
@@ -46,45 +46,45 @@ class Operation:
     run: Callable[..., Awaitable[object]]
     status: int = 200
     audited: bool = False
-    """Whether each request is put on the audit trail, whoever sends it."""
+    """Whether every request is written to the audit log, also those of the owner."""
     refusal: Callable[[Response], Response] | None = None
-    """How a problem is said to clients of somebody else's interface."""
+    """Converts an error response for clients of another API; None keeps problem+json."""
 
     @property
     def name(self) -> str:
-        """The name of the operation."""
+        """The operation id, as in the OpenAPI document, metrics and the audit log."""
         return self.run.__name__
 
     @property
     def summary(self) -> str:
-        """What it does, in one sentence."""
+        """The summary in the OpenAPI document: the handler's docstring."""
         return inspect.getdoc(self.run) or ""
 
     @property
     def body(self) -> type | None:
-        """The type of what is sent."""
+        """The type of the request body; None if there is none."""
         return _hints(self.run).get("body")
 
     @property
     def takes_files(self) -> bool:
-        """Whether what is sent may be a form with files."""
+        """Whether the body may also be a form with files."""
         return "files" in _hints(self.run)
 
     @property
     def query(self) -> type | None:
-        """The type of what stands behind the address."""
+        """The type of the query parameters; None if there are none."""
         return _hints(self.run).get("query")
 
     @property
     def answers(self) -> tuple[type, ...]:
-        """The types of what is answered."""
+        """The response types."""
         hint = _hints(self.run)["return"]
         return get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Socket:
-    """A WebSocket that can be opened; its run gets the call, the socket and what stands behind the address."""
+    """A WebSocket route; its handler gets the request context, the socket and the query."""
 
     path: str
     who: Who
@@ -92,7 +92,7 @@ class Socket:
 
     @property
     def query(self) -> type:
-        """The type of what stands behind the address."""
+        """The type of the query parameters."""
         return _hints(self.run)["query"]
 
 
@@ -162,4 +162,4 @@ OPERATIONS: Final = (
 )
 
 SOCKETS: Final = (Socket(path=f"/chat/{_PROJECT}/{{conversation_id}}/ws", who="reader", run=websocket.hold_socket),)
-"""What is behind the same door and no request: OpenAPI has no words for it."""
+"""WebSocket routes, authorized like requests; OpenAPI cannot describe them."""

@@ -1,4 +1,4 @@
-"""Histories: which conversation a client goes on with that sends all earlier messages again instead of a name."""
+"""Finds the conversation of clients that resend all earlier messages instead of a conversation id."""
 
 import hashlib
 from collections import OrderedDict
@@ -11,50 +11,51 @@ from timeloom.core.ids import ConversationId, TurnId
 from timeloom.core.render.foreign_text.fence import fence
 
 MOST: Final = 10_000
-"""How many are remembered. Whoever is forgotten begins a new conversation, which quotes the earlier messages."""
+"""Maximum number of positions kept. Without one, a client gets a new conversation that quotes its history."""
 
 BEFORE: Final = "Earlier messages, as the client sent them:"
 NOW: Final = "The message now:"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A message of a client: who said it, as the client has it, and what."""
+    """A message as the client sent it."""
 
     role: str
     text: str
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """A conversation at the end of one of its turns."""
+    """A conversation and the last turn that a client knows of it."""
 
     conversation: ConversationId
     turn: TurnId
 
 
 class Histories:
-    """Remembers what was said up to where; only as long as the server runs, for nothing depends on it."""
+    """Maps message histories to conversations, in memory only: after a restart clients get a new conversation."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._spots: OrderedDict[bytes, Spot] = OrderedDict()
 
     def keep(self, owner: Sequence[str], lines: Sequence[Line], spot: Spot) -> None:
-        """Whoever sends these lines is there."""
+        """Remember the position of clients that send this history."""
         self._spots[_key(owner, lines)] = spot
         self._spots.move_to_end(_key(owner, lines))
         if len(self._spots) > self._most:
             self._spots.popitem(last=False)
 
     def take(self, owner: Sequence[str], lines: Sequence[Line]) -> Spot | None:
-        """Where somebody is who sends these lines; None where that is not known.
+        """Return and remove the position for this history; None if it is unknown.
 
-        Only the first who goes on from there is told: whoever else sends the same lines is at a branch of its own.
+        Only the first client continues that conversation. Another one with the same history is a branch and gets a
+        new conversation.
         """
         return self._spots.pop(_key(owner, lines), None) if lines else None
 
 
 def with_history(lines: Sequence[Line], message: str) -> str:
-    """The first message of a conversation that began elsewhere: what was said there is quoted, not said again."""
+    """Return the first message of a new conversation, with the client's earlier messages quoted before it."""
     if not lines:
         return message
     said = "\n".join(fence(f"{line.role}: {line.text}") for line in lines)
@@ -62,6 +63,6 @@ def with_history(lines: Sequence[Line], message: str) -> str:
 
 
 def _key(owner: Sequence[str], lines: Sequence[Line]) -> bytes:
-    # Clients trim what they show.
+    # Clients trim the messages that they show.
     said = [(line.role, line.text.strip()) for line in lines]
     return hashlib.sha256(msgspec.json.encode((list(owner), said))).digest()

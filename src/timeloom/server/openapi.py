@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of routes and the types it names."""
+"""Builds the OpenAPI document from the table of routes and its types."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
 def document(operations: Sequence[Operation]) -> bytes:
-    """The document as JSON."""
+    """Return the OpenAPI document as JSON."""
     kinds = {kind: None for one in operations for kind in (one.body, one.query, *one.answers) if _is_struct(kind)}
     schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=_REF, schema_hook=_anything)
     refs: dict[type | None, Json] = dict(zip([*kinds, Problem], schemas, strict=True))
@@ -48,7 +48,7 @@ def _operation(one: Operation, refs: dict[type | None, Json], components: Json) 
         "responses": {
             str(one.status): {"description": one.summary, **_contents(one, refs)},
             **(_parts(one, refs) if Download in one.answers else {}),
-            "default": {"description": "A problem.", **_problem(refs)},
+            "default": {"description": "An error.", **_problem(refs)},
         },
     }
     if one.body:
@@ -82,11 +82,11 @@ def _query_parameters(one: Operation, refs: dict[type | None, Json], components:
 def _header_parameters(one: Operation) -> list[Json]:
     names: dict[str, str] = {}
     if one.method == "GET" and EventStream in one.answers:
-        names["Last-Event-ID"] = "The id of the last block that the client has; what follows it is told."
+        names["Last-Event-ID"] = "The id of the last block that the client received; the stream continues after it."
     if Download in one.answers:
-        names["Range"] = "The bytes that are asked for, such as bytes=0-99."
-        names["If-Range"] = "The tag of the file that the range is of; of another the whole file is sent."
-        names["If-None-Match"] = "Tags of what the client has."
+        names["Range"] = "The requested bytes, such as bytes=0-99."
+        names["If-Range"] = "The ETag that the range belongs to; if the file has another one, all of it is sent."
+        names["If-None-Match"] = "The ETags that the client has cached."
     return [
         {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
         for name, words in names.items()
@@ -96,9 +96,9 @@ def _header_parameters(one: Operation) -> list[Json]:
 def _parts(one: Operation, refs: dict[type | None, Json]) -> Json:
     range_header: Json = {"Content-Range": {"schema": {"type": "string"}}}
     return {
-        "206": {"description": "The range that was asked for.", "headers": range_header, **_contents(one, refs)},
-        "304": {"description": "The client has it."},
-        "416": {"description": "The file has no byte of that range.", "headers": range_header, **_problem(refs)},
+        "206": {"description": "The requested range.", "headers": range_header, **_contents(one, refs)},
+        "304": {"description": "The client's cached version is current."},
+        "416": {"description": "The range lies outside the file.", "headers": range_header, **_problem(refs)},
     }
 
 
@@ -123,7 +123,7 @@ def _is_struct(kind: type | None) -> bool:
 
 
 def _anything(kind: type) -> Json:
-    """The schema of what may be any JSON."""
+    """Return the schema of values that may be any JSON."""
     if kind is object:
         return {}
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Limits: how often and how much each caller may ask, counted in a table that does not grow without bound."""
+"""Limits requests, failed authentications and open streams per caller, in bounded memory."""
 
 import time
 from collections import Counter, OrderedDict
@@ -13,13 +13,13 @@ import msgspec
 from timeloom.core.codes import CodedError
 
 MOST_KEYS: Final = 20_000
-"""How many callers are counted at once. Less forgets sooner who sends from many addresses; more is memory."""
+"""Maximum number of callers counted at once. Fewer let clients with many addresses evade limits; more cost memory."""
 
 UPTIME: Final[Callable[[], float]] = time.monotonic
 
 
 class LimitedError(CodedError):
-    """Somebody asks too often; `retry_after_s` says when it is worth another try."""
+    """A rate limit is exceeded; `retry_after_s` is the number of seconds after which a retry may succeed."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__("rate_limited", message)
@@ -27,7 +27,7 @@ class LimitedError(CodedError):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one caller may ask for; infinite is no limit."""
+    """The limits of one caller; infinity is no limit."""
 
     requests_per_s: float = inf
     burst: float = inf
@@ -46,7 +46,7 @@ class _Bucket:
 
 
 class Buckets:
-    """A bucket of tokens for each key, which fill again with time; the one least recently used is forgotten."""
+    """One token bucket per key, refilled over time; the least recently used bucket is evicted."""
 
     def __init__(
         self, per_s: float, burst: float, uptime: Callable[[], float] = UPTIME, most_keys: int = MOST_KEYS
@@ -58,7 +58,7 @@ class Buckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, key: str) -> float:
-        """Takes a token and returns 0, or takes nothing and returns how long until there is one."""
+        """Take a token and return 0; if there is none, return the seconds until there is one."""
         if self._per_s == inf:
             return 0.0
         bucket = self._filled(key)
@@ -84,7 +84,7 @@ class Buckets:
 
 
 class Gate:
-    """Refuses who asks too often, guesses tokens, or has too many streams open."""
+    """Rejects callers with too many requests, failed authentications or open streams."""
 
     def __init__(self, limits: Limits | None = None, uptime: Callable[[], float] = UPTIME) -> None:
         self.limits = limits or Limits()
@@ -94,28 +94,28 @@ class Gate:
         self._streams: Counter[str] = Counter()
 
     def failed(self, address: str) -> None:
-        """Counts a request without a known token; raises where too many came from there."""
+        """Count a request without a valid token; raise if that address sent too many."""
         if waits_s := self._failures.take(address):
-            raise LimitedError("too many requests without a known token came from this address", waits_s)
+            raise LimitedError("too many requests without a valid token from this address; try later", waits_s)
 
     def passed(self, caller: str) -> None:
-        """Counts a request; raises where there were too many."""
+        """Count a request; raise if the caller sent too many."""
         if waits_s := self._requests.take(caller):
-            raise LimitedError("too many requests in a short time", waits_s)
+            raise LimitedError("too many requests; try again later", waits_s)
 
     @property
     def open_streams(self) -> int:
-        """How many streams are open."""
+        """The number of open streams of all callers."""
         return self._streams.total()
 
     def check_streams(self, caller: str) -> None:
-        """Raises where the caller has as many streams open as it may."""
+        """Raise if the caller has as many open streams as allowed."""
         if self._streams[caller] >= self.limits.streams:
-            raise LimitedError(f"at most {self.limits.streams:.0f} streams may be open at once", STREAM_RETRY_S)
+            raise LimitedError(f"too many open streams; the limit is {self.limits.streams:.0f}", STREAM_RETRY_S)
 
     @contextmanager
     def streaming(self, caller: str) -> Generator[None]:
-        """Counts a stream for as long as it lasts."""
+        """Count a stream of the caller while the context is open."""
         self._streams[caller] += 1
         try:
             yield
@@ -126,4 +126,4 @@ class Gate:
 
 
 STREAM_RETRY_S: Final = 5.0
-"""When to try again where one's streams are all in use: nobody knows when one of them ends."""
+"""Seconds after which to retry when all streams are in use; the time when one ends is unknown, so this is a guess."""

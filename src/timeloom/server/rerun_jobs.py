@@ -1,4 +1,4 @@
-"""Re-runs: forks of conversations on which other models are asked, while the server goes on with all else."""
+"""Runs conversations again on forks, in background tasks of the server."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Reruns:
-    """Runs conversations again with the models that people may choose; use it as a context."""
+    """Runs conversations again with the selectable models; use it as a context manager."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Reruns:
         self._grace_s = grace_s
         self._limits = limits or Limits()
         self._tasks: dict[asyncio.Task[Rerun], str] = {}
-        """What is under way, and whose it is."""
+        """The running tasks, and the id of the principal that started each."""
         self._forks: dict[ConversationId, asyncio.Task[Rerun]] = {}
 
     async def __aenter__(self) -> Self:
@@ -41,20 +41,20 @@ class Reruns:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names of the models, the server's own first."""
+        """The names of the selectable models; the server's default model comes first."""
         return tuple(self._models)
 
     def is_running(self, fork: ConversationId) -> bool:
-        """Whether that fork is being run here."""
+        """Whether a re-run of that fork is running here."""
         return fork in self._forks
 
     async def start(
         self, caller: str, source: ConversationId, seq: int, model: str, most_turns: int | None
     ) -> ConversationId:
-        """Runs what follows that entry again, and returns its fork once it is there; raises where it cannot be made."""
+        """Start a re-run of the turns after that entry and return its fork; raise if the fork cannot be created."""
         self._need_room(caller)
         if model not in self._models:
-            raise CodedError("model_unknown", f"{model[:80]!r} is none of {', '.join(self._models)}")
+            raise CodedError("model_unknown", f"unknown model {model[:80]!r}; choose one of {', '.join(self._models)}")
         made: asyncio.Future[ConversationId] = asyncio.get_running_loop().create_future()
 
         def tell(fork: ConversationId) -> None:
@@ -78,12 +78,12 @@ class Reruns:
         await asyncio.wait({task, made}, return_when=asyncio.FIRST_COMPLETED)
         if not made.done():
             if task.cancelled():
-                raise CodedError("server_closing", "the server is closing")
+                raise CodedError("server_closing", "the server is shutting down")
             task.result()
         return made.result()
 
     async def stop(self, fork: ConversationId) -> bool:
-        """Breaks off the run of that fork, which ends its turn; whether there was one."""
+        """Cancel the re-run of that fork, which ends its turn; return whether there was one."""
         task = self._forks.get(fork)
         if task:
             task.cancel()
@@ -91,7 +91,7 @@ class Reruns:
         return task is not None
 
     async def close(self) -> None:
-        """Gives runs a moment to end, then breaks them off."""
+        """Wait `grace_s` seconds for running re-runs, then cancel the rest."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace_s)
         for task in (left := set(self._tasks)):
@@ -104,21 +104,21 @@ class Reruns:
         if own >= most:
             raise CodedError(
                 "reruns_busy",
-                f"you have {own} re-runs under way, and more are not run at once; wait until one has ended, stop one, "
-                "or have the operator raise server.limits.reruns",
+                f"you already have {own} running re-runs, which is the limit; wait until one ends, stop one, or ask "
+                "the operator to raise server.limits.reruns",
             )
         if len(self._tasks) >= all_most:
             raise CodedError(
                 "reruns_busy",
-                f"{len(self._tasks)} re-runs are under way on this server, and more are not run at once; try again "
-                "when one has ended, or have the operator raise server.limits.all_reruns",
+                f"{len(self._tasks)} re-runs are running on this server, which is the limit; try again later, or ask "
+                "the operator to raise server.limits.all_reruns",
             )
 
     def _ended(self, task: asyncio.Task[Rerun], made: "asyncio.Future[ConversationId]") -> None:
         del self._tasks[task]
         error = None if task.cancelled() else task.exception()
         if not made.done():
-            # Whoever asked for it is told.
+            # `start` raises the error to its caller.
             return
         fork = made.result()
         self._forks.pop(fork, None)

@@ -1,4 +1,4 @@
-"""The place that is served: a store, the hub around it, and what its routes need beside them."""
+"""Services that all request handlers share, and the context of one request."""
 
 import logging
 import re
@@ -29,17 +29,17 @@ from timeloom.server.rate_limit import Gate
 from timeloom.server.rerun_jobs import Reruns
 
 _CALLS: Final = re.compile(r"[A-Za-z0-9_,-]{0,200}")
-"""Names of calls as the audit trail has them: what is none could be what somebody said."""
+"""The form of call ids that the audit log accepts. Any other text could be a part of a message, so it is left out."""
 
 _logger = logging.getLogger(__name__)
 
 NOBODY: Final = Caller(tenant="nobody", project="nobody", user="nobody")
-"""Who asks for what everybody may have."""
+"""The principal of requests that need no token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """All that a server serves with."""
+    """The services and limits of one server."""
 
     store: Store
     hub: Hub
@@ -48,16 +48,16 @@ class Services:
     watch: Watch
     audit: AuditTrail
     workspaces: Path
-    """The folder with a folder of files for each conversation."""
+    """The folder that contains one folder of files per conversation."""
     clock: Clock
     ids: Ids
     max_body_bytes: int
     tenant: str = "local"
     project: str = "default"
-    """Where a key of all tenants or projects is, at addresses that name none; `timeloom chat` is there, too."""
+    """Used by keys for all tenants or projects on routes that name none; `timeloom chat` uses the same."""
     histories: Histories = field(default_factory=Histories)
     leave_s: float = 3.0
-    """How long a reader may take for the last event of its stream; then it is left without."""
+    """Seconds that a client may take to receive the last event of its stream before the connection is closed."""
     uploads: UploadLimits = field(default_factory=UploadLimits)
     rules: Rules = field(default_factory=Rules)
     gate: Gate = field(default_factory=Gate)
@@ -65,13 +65,13 @@ class Services:
 
     @property
     def data_dir(self) -> Path:
-        """The data folder, in which the workspaces lie."""
+        """The data folder, which contains the workspaces."""
         return self.workspaces.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """One request, as far as it was let in."""
+    """An authorized request: its principal, its project and, where the route names one, its conversation."""
 
     place: Services
     request: Request
@@ -81,26 +81,26 @@ class RequestContext:
     info: ConversationInfo | None = None
     operation: str = ""
     call_id: str = ""
-    """The call that is decided on, or several of them, as far as the request says."""
+    """The ids of the calls that the request decides on, separated by commas; empty for other requests."""
 
     @property
     def conversation(self) -> ConversationInfo:
-        """The conversation that the address names, and which the caller may see."""
+        """The conversation that the route names; the principal may access it."""
         assert self.info is not None
         return self.info
 
     def watched(self, end: End) -> AbstractContextManager[None]:
-        """A connection that the caller keeps, which is ended once their token has lost what it stood for."""
+        """Call `end` if the token is revoked or its principal changes while the returned context is open."""
         return self.place.watch.over(token_of(self.request), self.caller, end)
 
     def author_in(self, info: ConversationInfo) -> str:
-        """Whose words the caller's are in that conversation: of whoever it belongs to they are the user's."""
+        """Return the author of the principal's messages in that conversation: its owner is stored as `user`."""
         return USER if info.user == self.caller.user else self.caller.user
 
     async def visible(self, conversation: str, act: Act = "change") -> ConversationInfo:
-        """The conversation of that id, if it is of this project and the caller may do that to it.
+        """Return the conversation if it belongs to this project and the principal may access it; raise otherwise.
 
-        That somebody is let in to what is not their own is on the audit trail before they are.
+        Access to a conversation of another user is written to the audit log before this returns.
         """
         info = await self.place.store.info(ConversationId(conversation))
         if (info.tenant, info.project) != (self.tenant, self.project) or not self.caller.may(act, info):
@@ -110,7 +110,7 @@ class RequestContext:
         return info
 
     async def record(self, conversation: str = "", owner: str = "") -> None:
-        """Puts on the audit trail what is asked for; raises where that cannot be kept."""
+        """Write the request to the audit log, once per request; raise if the log cannot be written."""
         place, caller, about = self.place, self.caller, self.request.state
         if getattr(about, "audited", None) is not None:
             return
@@ -130,7 +130,7 @@ class RequestContext:
         about.audited = entry
 
     async def record_end(self, status: int) -> None:
-        """Puts on the audit trail what was answered; that it was asked for is there already, if it has to be."""
+        """Write the response status to the audit log if the request is in it."""
         asked: AuditEntry | None = getattr(self.request.state, "audited", None)
         if asked is None:
             return
@@ -138,9 +138,9 @@ class RequestContext:
         try:
             await self.place.audit.add(ended)
         except CodedError as error:
-            _logger.warning("the audit trail lacks an answer", exc_info=error, extra={"fields": {"audit_id": asked.id}})
+            _logger.warning("audit log lacks a response", exc_info=error, extra={"fields": {"audit_id": asked.id}})
 
 
 def unknown(conversation: str) -> CodedError:
-    """What is said of a conversation that is not there, or not for whoever asks."""
+    """Return the error for a conversation that does not exist or that the principal may not access."""
     return CodedError("conversation_unknown", f"no conversation has the id {conversation[:60]!r}")

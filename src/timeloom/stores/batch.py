@@ -1,4 +1,4 @@
-"""A batch: the drafts of one append, checked and in the form in which every store keeps them."""
+"""Checks the drafts of one append and converts them to the form that every store keeps."""
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -26,35 +26,35 @@ from timeloom.core.timeline import NO_TURN, Draft, Entry, EntryError, place
 from timeloom.wire.record import encode_record
 
 TITLE_CHARS: Final = 300
-"""Longest title that a list shows; the whole one stands on the timeline. Larger makes every page of a list heavy."""
+"""Characters of a title that a list shows; the timeline has the whole title. A larger value makes list pages larger."""
 
 SEARCHED_CHARS: Final = 100_000
-"""How much of one text can be found by its words. Larger lets a pasted book cost more to index than to store."""
+"""Characters of one text that are indexed. A larger value lets a pasted book cost more to index than to store."""
 
 LIGHT_DRAFTS: Final = 50
-"""How many small drafts may be made into a batch where an event loop waits; each takes some ten microseconds."""
+"""Number of small drafts that may be batched in the event loop. Each takes some ten microseconds."""
 
 ReadText = Callable[[BlobRef], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What an append adds: entries with their records, the payloads they refer to and the words to find them by."""
+    """The data that an append adds: entries, their records, their payloads and the text to index."""
 
     conversation: ConversationId
     expected_tail: int
     entries: tuple[Entry, ...]
     records: tuple[bytes, ...]
     payloads: dict[BlobRef, bytes]
-    """What came with the drafts; a reference that is not among them must be stored already."""
+    """Payloads that came with the drafts. Any other referenced payload must be stored already."""
 
     references: tuple[BlobRef, ...]
     said: tuple[tuple[int, str], ...]
-    """Text that can be searched, with its seq."""
+    """Text to index for search, with the seq of its entry."""
 
     header: ConversationStarted | None
     title: tuple[int, str] | None
-    """The newest title in the batch with its seq."""
+    """The newest title in the batch, with the seq of its entry."""
 
     @property
     def tail(self) -> int:
@@ -68,16 +68,17 @@ class Batch:
 
 
 def is_light(drafts: Sequence[Draft]) -> bool:
-    """Whether the drafts are few and none can hold a payload: then making the batch is quick and needs no disk."""
+    """Whether the drafts are few and without payloads, so that `make_batch` is quick and needs no disk."""
     return len(drafts) <= LIGHT_DRAFTS and all(_is_light(draft.block) and _is_small(draft.original) for draft in drafts)
 
 
 def make_batch(
     conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], read_text: ReadText | None = None
 ) -> Batch:
-    """The drafts as they will be stored after that tail; `read_text` finds the words of text stored before.
+    """Return the drafts as they will be stored after that tail; raises `EntryError` if they are malformed.
 
-    Without it the drafts are known to be light.
+    `read_text` reads text that is stored as a payload already, for the search index. Pass None only if `is_light` is
+    true for the drafts.
     """
     light = read_text is None
     _check(conversation, expected_tail, drafts)
@@ -113,13 +114,16 @@ def make_batch(
 
 
 def named_tenant(drafts: Sequence[Draft]) -> str:
-    """The tenant of a conversation that these drafts begin; empty where they begin none."""
+    """Return the tenant of the conversation that these drafts begin; empty if they begin none."""
     first = drafts[0].block if drafts else None
     return first.tenant if isinstance(first, ConversationStarted) else ""
 
 
 def open_turn_after(before: TurnId | None, entries: Iterable[Entry]) -> TurnId | None:
-    """The turn that is open after these entries, where that one was before them: the newest, until its end."""
+    """Return the turn that is open after these entries; `before` was open before them.
+
+    The newest turn is open until its end. The end of another turn changes nothing.
+    """
     for entry in entries:
         match entry.block:
             case TurnStarted():
@@ -132,7 +136,7 @@ def open_turn_after(before: TurnId | None, entries: Iterable[Entry]) -> TurnId |
 
 
 def record_crc(conversation: ConversationId, seq: int, record: bytes) -> int:
-    """The checksum of a record at its place, so that one at another's place is noticed as well as one that changed."""
+    """Return the checksum of a record with its conversation and seq, so that a moved record is detected too."""
     return zlib.crc32(record, zlib.crc32(b"%s %d " % (conversation.encode(), seq)))
 
 
@@ -173,7 +177,7 @@ def _is_light(block: AnyBlock) -> bool:
     for name in block.__struct_fields__:
         value: object = getattr(block, name)
         if name in block.repeated:
-            # Most refer to what an earlier one has stored.
+            # Most of these fields refer to a payload that an earlier entry stored.
             if isinstance(value, str) and most_bytes(value) > REPEATED_BYTES:
                 return False
         elif not _is_small(value) or _holds_structs(value):

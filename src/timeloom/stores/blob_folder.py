@@ -1,4 +1,4 @@
-"""The blob folder: payloads as files named by their hash, apart per tenant."""
+"""Stores payloads as files named by their SHA-256, in one folder per tenant."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from timeloom.ports.blobs import BlobError
 from timeloom.stores.disk import Disk
 
 INCOMING: Final = "incoming"
-"""Where payloads wait for the append that they belong to. After a crash what is left there belongs to nobody."""
+"""Folder for staged payloads whose append is not committed yet. After a crash its files are garbage."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -22,25 +22,25 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def tenant_folder(tenant: str) -> str:
-    """The name of a tenant's folder: itself where that is safe on every file system, otherwise its hash."""
+    """Return the folder name of a tenant: its name if that is safe on every file system, otherwise its hash."""
     if _PLAIN.fullmatch(tenant):
         return f"t_{tenant}"
     return f"x_{hashlib.sha256(tenant.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class BlobFolder:
-    """Writes payloads in two moves: staged beside the others without any lock, published inside the append."""
+    """Writes payloads in two steps: `stage` needs no lock; `publish` runs inside the transaction of the append."""
 
     def __init__(self, root: Path, disk: Disk) -> None:
         self._root = root
         self._disk = disk
 
     def prepare(self) -> None:
-        """Makes the folders that every store has."""
+        """Create the folders that every store has."""
         self._disk.make_folder(self._root / INCOMING)
 
     def read(self, tenant: str, ref: BlobRef) -> bytes:
-        """The bytes, checked against size and hash."""
+        """Return the bytes of the payload; raises `BlobError` if it is missing, or if size or hash do not match."""
         try:
             descriptor = os.open(self._path(tenant, ref.sha256), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
@@ -52,7 +52,7 @@ class BlobFolder:
         return data
 
     def read_part(self, tenant: str, ref: BlobRef, start: int, most_bytes: int) -> bytes:
-        """So many of the bytes from that one on, checked against the size of the whole."""
+        """Return at most `most_bytes` bytes from offset `start`. Only the size of the whole file is checked."""
         try:
             descriptor = os.open(self._path(tenant, ref.sha256), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -67,7 +67,7 @@ class BlobFolder:
         return data
 
     def check(self, tenant: str, ref: BlobRef) -> BlobError | None:
-        """What is wrong with a payload, read piece by piece."""
+        """Return the error that reading the payload would raise, or None. Reads in chunks of 1 MiB."""
         digest, size_bytes = hashlib.sha256(), 0
         try:
             descriptor = os.open(self._path(tenant, ref.sha256), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -82,7 +82,7 @@ class BlobFolder:
         return None
 
     def has(self, tenant: str, ref: BlobRef) -> bool:
-        """Whether a file of the payload's name and size is there; its bytes are looked at only when they are read."""
+        """Whether a file with the name and size of the payload exists. Its bytes are not checked."""
         try:
             found = self._path(tenant, ref.sha256).lstat()
         except (OSError, BlobError):
@@ -90,7 +90,7 @@ class BlobFolder:
         return found.st_size == ref.size_bytes
 
     def stage(self, data: bytes) -> Path:
-        """A durable file with the bytes, not yet in the place where they will be looked for."""
+        """Write the bytes to a durable file in the incoming folder and return its path."""
         try:
             return self._disk.write_new(self._root / INCOMING, data)
         except FileNotFoundError:
@@ -98,41 +98,43 @@ class BlobFolder:
             return self._disk.write_new(self._root / INCOMING, data)
 
     def publish(self, tenant: str, ref: BlobRef, data: bytes, staged: Path | None) -> None:
-        """Puts the payload in its place, durably; call it under the store's write lock."""
+        """Move the payload to its final path, durably. Call it under the write lock of the store."""
         target = self._path(tenant, ref.sha256)
         staged = staged or self.stage(data)
         try:
             self._disk.rename(staged, target)
         except FileNotFoundError:
-            # The first of its folder; or its caller has given up and taken the staged file away.
+            # The target folder does not exist yet, or the caller was cancelled and has removed the staged file.
             self._disk.make_folder(target.parent)
             self._disk.rename(staged if staged.exists() else self.stage(data), target)
         self._disk.sync_folder(target.parent)
 
     def discard(self, staged: Path) -> None:
-        """Forgets a staged payload that was not published."""
+        """Remove a staged file, if it exists."""
         self._disk.unlink(staged)
 
     def remove(self, payloads: Iterable[tuple[str, str]]) -> None:
-        """Removes payloads, each a tenant and a hash, durably; call it under the store's write lock, when nothing
-        refers to them."""
+        """Remove payloads, each given as tenant and hash, durably.
+
+        Call it under the write lock of the store, when no entry refers to them.
+        """
         folders: set[Path] = set()
         for tenant, sha256 in payloads:
             path = self._path(tenant, sha256)
             self._disk.unlink(path)
             folders.add(path.parent)
         for folder in sorted(folders):
-            # A name that is gone and not synced is back after a power cut, and nobody would look for it again.
+            # Without a sync a removed name comes back after a power cut, and nothing would remove it again.
             if folder.is_dir():
                 self._disk.sync_folder(folder)
 
     def clear_incoming(self) -> None:
-        """Removes what a crash left behind; call it only when no other store has this folder open."""
+        """Remove staged files that a crash left behind. Call it only when no other store has this folder open."""
         for path in self._listed(self._root / INCOMING):
             self._disk.unlink(path)
 
     def stored(self) -> Iterator[tuple[str, str]]:
-        """The tenant's folder and the name of every file that is in a payload's place or left behind."""
+        """Yield the folder name and file name of every payload file and every staged file."""
         for folder in self._listed(self._root):
             for inner in self._listed(folder):
                 if folder.name == INCOMING:
@@ -152,7 +154,7 @@ class BlobFolder:
 
 
 class Staging:
-    """The staged payloads of one append; whoever gives up on it leaves nothing behind, at whatever moment."""
+    """The staged payloads of one append. A cancelled append leaves no staged files behind."""
 
     def __init__(self, blobs: BlobFolder) -> None:
         self._blobs = blobs
@@ -161,7 +163,7 @@ class Staging:
         self._dropped = False
 
     def add(self, ref: BlobRef, data: bytes) -> None:
-        """Stages the payload."""
+        """Stage the payload; removes it again if `discard_unpublished` was called meanwhile."""
         path = self._blobs.stage(data)
         with self._lock:
             if not self._dropped:
@@ -170,11 +172,11 @@ class Staging:
         self._blobs.discard(path)
 
     def get(self, ref: BlobRef) -> Path | None:
-        """Where the payload is staged, if it is."""
+        """Return the path of the staged payload, if it is staged."""
         return self._paths.get(ref)
 
     def drop(self) -> None:
-        """Takes away what was not published."""
+        """Remove the staged files that were not published."""
         with self._lock:
             self._dropped = True
         for path in self._paths.values():

@@ -1,4 +1,4 @@
-"""Granting: the rule by which a ledger lets a call through, makes it wait, or refuses it."""
+"""The rule by which a ledger grants a reservation, makes it wait or refuses it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -18,10 +18,12 @@ from timeloom.ports.ledger import (
 )
 
 COUNTED: Final[tuple[Measure, ...]] = ("rounds", "tool_calls")
-"""Measures that are known beforehand: what is reserved is as good as spent."""
+"""Measures whose cost is known before a call. A reserved amount counts as spent."""
 
 MEASURED: Final[tuple[Measure, ...]] = ("tokens", "cost_nano_usd", "wall_ms")
-"""Measures that are known only afterwards: all calls in flight fit under the limit together, or there is one."""
+"""Measures whose cost is known only after a call.
+
+Several calls may be in flight only if the limit covers all of them together; otherwise one call runs alone."""
 
 _ALL: Final = attrgetter(*MEASURES)
 _MEASURED: Final = attrgetter(*MEASURED)
@@ -31,7 +33,7 @@ Refusal = BudgetSpentError | BudgetBusyError
 
 
 class Total(msgspec.Struct, frozen=True, array_like=True):
-    """What was settled in a scope, and its largest call, which is none where none was settled."""
+    """The settled amounts of a scope and the cost of its largest call, which is None before the first settlement."""
 
     rounds: int = 0
     tokens: int = 0
@@ -44,18 +46,18 @@ class Total(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def amounts(self) -> Amounts:
-        """What was settled."""
+        """The settled amounts without the largest call."""
         return Amounts(**{measure: getattr(self, measure) for measure in MEASURES})
 
     def after(self, most: Most, actual: Amounts) -> "Total":
-        """The total after one more call that was reserved and settled so."""
+        """Return the total after one more call, which reserved `most` and cost `actual`."""
         sums = map(_sum, _ALL(self), _ALL(actual))
         largest = map(_larger, _LARGEST(self), _MEASURED(most), _MEASURED(actual))
         return Total(*sums, *largest)
 
 
 class OpenCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The most that a call may cost which was granted, and is neither settled nor released."""
+    """The maximum cost of a granted call that is neither settled nor released."""
 
     rounds: int
     tokens: int | None
@@ -65,7 +67,10 @@ class OpenCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """All that is known of a scope. An open call is in flight while its process runs, and lost where that died."""
+    """The total and the open calls of a scope.
+
+    An open call is in flight while its process runs, and lost if that process died.
+    """
 
     total: Total = Total()
     flight: Sequence[OpenCall] = ()
@@ -73,15 +78,14 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def open(self) -> Sequence[OpenCall]:
-        """All that are open."""
+        """The calls in flight and the lost calls."""
         return (*self.flight, *self.lost)
 
 
 def refusal(reservation: Reservation, standings: Mapping[str, Standing]) -> Refusal | None:
-    """Why the call may not be made now, or nothing: then it may, in all its scopes.
+    """Return why the call may not be made now, or None if all its scopes allow it.
 
-    Only measures of which the call takes something count. That there will be nothing is said before that there is
-    nothing now.
+    Only measures that the call uses count. `BudgetSpentError` takes precedence over `BudgetBusyError`.
     """
     found: list[Refusal] = [
         why for cap in reservation.caps for why in _refusals(cap, reservation.most, standings[cap.scope])
@@ -108,7 +112,7 @@ def _refusals(cap: Cap, most: Most, standing: Standing) -> Iterator[Refusal]:
 
 
 def _hindrance(measure: Measure, limit: int, most: int | None, standing: Standing) -> str:
-    """Why a call that may cost so much has to wait; empty where it need not."""
+    """Return why a call of that maximum cost has to wait; empty if it may be made now."""
     promised = attrgetter(measure)
     lost: list[int | None] = [each for each in map(promised, standing.lost) if each != 0]
     flight: list[int | None] = [each for each in map(promised, standing.flight) if each != 0]
@@ -125,7 +129,7 @@ def _hindrance(measure: Measure, limit: int, most: int | None, standing: Standin
     for each in (*flight, most):
         if each is None:
             return "a call whose cost cannot be known beforehand is made by itself"
-        # The larger of both, without a call of `max`: with many in flight that would be most of the rule's time.
+        # Adds the larger of `each` and `largest`. With many calls in flight, `max` would take most of the time.
         together += largest
         if each > largest:
             together += each - largest
@@ -137,5 +141,5 @@ def _sum(spent: int, more: int) -> int:
 
 
 def _larger(largest: int | None, most: int | None, actual: int) -> int | None:
-    """A call counts that could have cost something, or did."""
+    """Return the new largest cost. Calls that reserved nothing and cost nothing do not count."""
     return largest if most == 0 and not actual else max(largest or 0, actual)

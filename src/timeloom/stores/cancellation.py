@@ -1,4 +1,4 @@
-"""Giving up: what is taken for somebody who is cancelled while waiting for it is given back."""
+"""Releases a resource whose caller was cancelled while it was being acquired."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 async def taken(take: Coroutine[object, object, T], give_back: Callable[[T], Awaitable[None]]) -> T:
-    """What `take` returns. Where the caller is cancelled before it has that, it is given back."""
+    """Return the result of `acquire`. If the caller is cancelled meanwhile, wait for it and pass it to `release`."""
     taking = asyncio.ensure_future(take)
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        # Nothing was taken where it was refused, or where the loop ends and cancels the taking as well.
+        # Nothing was acquired if it was refused, or if the loop is closing and cancelled this task too.
         with contextlib.suppress(CodedError, asyncio.CancelledError):
             await give_back(await taking)
         raise

@@ -1,4 +1,4 @@
-"""The disk: the few operations on files and folders whose order and syncing a store's durability rests on."""
+"""File operations whose order and syncing make a store durable."""
 
 import contextlib
 import fcntl
@@ -15,15 +15,15 @@ _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None) if sys.platf
 
 
 class Disk:
-    """The machine's disk; tests put one in its place that forgets what was not synced."""
+    """The disk of this machine. Tests replace it with one that loses unsynced data."""
 
     def create(self, path: Path) -> None:
-        """An empty file, readable by its owner alone, unless there is one already."""
+        """Create an empty file that only its owner can read, unless the file exists."""
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
 
     def write_new(self, folder: Path, data: bytes) -> Path:
-        """A new file of that folder, whose content is durable and whose name is not yet."""
+        """Write a new file in that folder. Its content is durable; its name is not until `sync_folder`."""
         descriptor, name = tempfile.mkstemp(dir=folder)
         path = Path(name)
         try:
@@ -37,7 +37,7 @@ class Disk:
         return path
 
     def reserve(self, path: Path, size_bytes: int) -> None:
-        """Makes the file at least so long, with zeros, so that writing there later changes nothing but content."""
+        """Extend the file with zeros to at least that size, so that later writes change no metadata."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
@@ -48,15 +48,15 @@ class Disk:
             os.close(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Puts a file in the place of another, or of nothing; durable when the target's folder was synced."""
+        """Move a file and replace the target if it exists. Durable after `sync_folder` of the target's folder."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """Removes a file, if it is there."""
+        """Remove a file, if it exists."""
         path.unlink(missing_ok=True)
 
     def make_folder(self, path: Path) -> None:
-        """The folder is there and durable, and so are those above it that were missing."""
+        """Create the folder and its missing parents durably."""
         missing: list[Path] = []
         while not path.is_dir():
             missing.append(path)
@@ -66,7 +66,7 @@ class Disk:
             self.sync_folder(folder.parent)
 
     def sync_folder(self, path: Path) -> None:
-        """Makes the names in the folder durable."""
+        """Make the file names in the folder durable."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self.sync(descriptor)
@@ -74,9 +74,9 @@ class Disk:
             os.close(descriptor)
 
     def sync(self, descriptor: int) -> None:
-        """Makes what was written durable."""
+        """Make the content of the open file durable."""
         if _FULL_SYNC is None:
             os.fsync(descriptor)
         else:
-            # There fsync stops at the drive's own cache.
+            # On macOS fsync does not flush the drive's own cache.
             fcntl.fcntl(descriptor, _FULL_SYNC)

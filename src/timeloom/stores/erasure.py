@@ -1,4 +1,4 @@
-"""An erasure: entries that say nothing any more, checked against those whose places they take."""
+"""Checks that an erase replaces entries only by their erased forms."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from timeloom.wire.record import encode_record
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What an erase changes: records by their places, and the batch that records it."""
+    """The changes of one erase: the erased entries, their records, and the batch that logs the erase."""
 
     entries: tuple[Entry, ...]
     records: tuple[bytes, ...]
@@ -22,11 +22,11 @@ class Erasure:
 
     @property
     def seqs(self) -> tuple[int, ...]:
-        """The places of what is erased."""
+        """The seqs of the erased entries."""
         return tuple(entry.seq for entry in self.entries)
 
     def title_at(self, seq: int) -> str | None:
-        """What a list shows of the title at that place; None where it is not erased."""
+        """Return the erased form of the title at that seq, for the list; None if that title is not erased."""
         for entry in self.entries:
             if entry.seq == seq and isinstance(entry.block, Titled):
                 return entry.block.text[:TITLE_CHARS]
@@ -34,28 +34,28 @@ class Erasure:
 
 
 def make_erasure(conversation: ConversationId, expected_tail: int, entries: Sequence[Entry], record: Draft) -> Erasure:
-    """The entries in order and as they will be stored."""
+    """Return the erasure with its entries in order; raises `EntryError` if an entry is not erased."""
     ordered = tuple(sorted(entries, key=_seq))
     if not ordered or len({entry.seq for entry in ordered}) < len(ordered):
-        raise EntryError("an erase has at least one entry, and each place once")
+        raise EntryError("an erase needs at least one entry, and each entry only once")
     for entry in ordered:
         if not entry.block.erased:
-            raise EntryError(f"entry {entry.seq} is not erased; nothing else takes the place of an entry")
+            raise EntryError(f"entry {entry.seq} is not erased; an erase accepts only erased entries")
     batch = make_batch(conversation, expected_tail, [record])
     return Erasure(ordered, tuple(encode_record(entry) for entry in ordered), batch)
 
 
 def check_places(there: Sequence[Entry], erasure: Erasure) -> None:
-    """Refuses to put an entry where another one was; `there` are those whose places are taken."""
+    """Raise `EntryError` unless each erased entry replaces the same entry; `existing` are the stored ones."""
     if [entry.seq for entry in there] != list(erasure.seqs):
-        raise EntryError("an erased entry takes the place of one that is there")
+        raise EntryError("an erase must name entries that exist")
     for before, after in zip(there, erasure.entries, strict=True):
         if _place(before) != _place(after) or after.original or set(references(after)) - set(references(before)):
-            raise EntryError(f"entry {after.seq} would not be the erased form of what is there")
+            raise EntryError(f"entry {after.seq} is not the erased form of the stored entry")
 
 
 def unreferred(there: Iterable[Entry], left: Iterable[Entry]) -> set[BlobRef]:
-    """The payloads to which the first refer and the second do not."""
+    """Return the payloads to which the `removed` entries refer and the `remaining` ones do not."""
     gone = {ref for entry in there for ref in references(entry)}
     for entry in left if gone else ():
         gone.difference_update(references(entry))

@@ -1,4 +1,4 @@
-"""Judging: the feedback of an append in the form in which every store counts it."""
+"""Extracts from entries the feedback that every store counts."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -13,11 +13,14 @@ from timeloom.stores.batch import Batch
 _FRACTION_DIGITS = 9
 
 Said = Reaction | Literal["remark", "machine", "nothing"]
-"""A person's reaction, a person's word without one, a machine's word, or a person's that takes back what was said."""
+"""The kind of a feedback entry.
+
+A reaction of a person, a `remark` of a person without reaction, `machine` for any feedback of a machine, or `nothing`
+if the person withdraws earlier feedback."""
 
 
 class Judgement(NamedTuple):
-    """One word of feedback: its place, its turn, its time as it sorts, and what it says."""
+    """One feedback entry: its seq, its turn, its time in sortable form and its kind."""
 
     seq: int
     turn: TurnId
@@ -26,33 +29,33 @@ class Judgement(NamedTuple):
 
     @property
     def replaces(self) -> bool:
-        """Whether it takes the place of what a person has said of the turn before."""
+        """Whether it replaces the earlier feedback of a person on the same turn."""
         return self.said != "machine"
 
 
 def judgements(batch: Batch) -> list[Judgement]:
-    """The feedback that the batch adds, but for what a fork copies."""
+    """Return the feedback in the batch, without entries that a fork copied from its parent."""
     copied = copied_by(batch.header)
     return [one for one in judgements_in(batch.entries) if one.seq > copied]
 
 
 def copied_by(header: AnyBlock | None) -> int:
-    """How many entries a conversation with that header has from the one that it was forked from."""
+    """Return how many entries a conversation with that header copied from its parent; 0 if it is no fork."""
     point = header.forked_from if isinstance(header, ConversationStarted) else None
     return point.seq if point else 0
 
 
 def judgements_in(entries: Iterable[Entry]) -> Iterator[Judgement]:
-    """The feedback among the entries."""
+    """Yield the feedback among the entries, without machine feedback that has no content."""
     for entry in entries:
         block = entry.block
-        # What a machine said replaces nothing, so without a word it is nothing at all.
+        # Machine feedback replaces nothing, so without content it has no effect.
         if isinstance(block, Feedback) and entry.turn_id and not (block.origin == "machine" and says_nothing(block)):
             yield Judgement(entry.seq, entry.turn_id, sortable(entry.ts), _said(block))
 
 
 def note_judgement(judged: dict[int, Judgement], one: Judgement) -> None:
-    """Puts what was said of a turn among what stands, in place of what does not any more; by their places."""
+    """Add the row to the valid feedback by seq, and remove the rows that it replaces."""
     if one.replaces:
         for old in [old for old in judged.values() if old.turn == one.turn and old.replaces]:
             del judged[old.seq]
@@ -61,9 +64,12 @@ def note_judgement(judged: dict[int, Judgement], one: Judgement) -> None:
 
 
 def sortable(ts: str) -> str:
-    """The time in a form in which earlier texts are earlier times; raises where it is none."""
+    """Return the time with a fixed number of digits, so that text order is time order.
+
+    Raises `EntryError` if it is not a timestamp.
+    """
     if not is_timestamp(ts):
-        raise EntryError(f"a time is RFC 3339 in UTC such as 2026-02-09T02:14:32.676425Z, got {ts[:40]!r}")
+        raise EntryError(f"time must be RFC 3339 in UTC, such as 2026-02-09T02:14:32.676425Z, got {ts[:40]!r}")
     seconds, _, fraction = ts.removesuffix("Z").partition(".")
     return f"{seconds}.{fraction:0<{_FRACTION_DIGITS}}Z"
 

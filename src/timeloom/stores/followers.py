@@ -1,4 +1,4 @@
-"""Followers: who waits for news of a conversation, woken from any thread."""
+"""Wakes readers that wait for new entries of a conversation, from any thread."""
 
 import asyncio
 import contextlib
@@ -7,34 +7,34 @@ from collections.abc import Iterable
 
 
 class Follower:
-    """One that waits, in the event loop where it was made."""
+    """One waiting reader, bound to the event loop in which it was created."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
 
     def wake(self) -> None:
-        """Ends the wait, from any thread; a loop that is gone has nobody waiting."""
+        """End the wait, from any thread. Does nothing if the event loop is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._news.set)
 
     def forget(self) -> None:
-        """From here on only what is new ends a wait: call it before looking, so that nothing falls in between."""
+        """Forget earlier wake-ups. Call it before reading, so that no change between reading and waiting is missed."""
         self._news.clear()
 
     async def wait(self) -> None:
-        """Returns when there may be news."""
+        """Wait until there may be new entries."""
         await self._news.wait()
 
     async def wait_at_most(self, seconds: float) -> None:
-        """The same, or after so long without news."""
+        """Wait until there may be new entries, at most that long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
 
 class Followers:
-    """All followers of a store by the number of their conversation."""
+    """All followers of a store, by the number of their conversation."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,18 +43,18 @@ class Followers:
 
     @property
     def closed(self) -> bool:
-        """Whether there will be no more news."""
+        """Whether the store is closed, so that no entries will follow."""
         return self._closed
 
     def add(self, number: int) -> Follower:
-        """A follower of that conversation, to be removed when it ends."""
+        """Add and return a follower of that conversation. Call `remove` when it ends."""
         follower = Follower()
         with self._lock:
             self._by_number.setdefault(number, []).append(follower)
         return follower
 
     def remove(self, number: int, follower: Follower) -> None:
-        """Ends what `add` began."""
+        """Remove a follower that `add` returned."""
         with self._lock:
             left = [other for other in self._by_number[number] if other is not follower]
             if left:
@@ -63,18 +63,18 @@ class Followers:
                 del self._by_number[number]
 
     def numbers(self) -> tuple[int, ...]:
-        """The conversations that are followed."""
+        """Return the numbers of the conversations that have followers."""
         with self._lock:
             return tuple(self._by_number)
 
     def wake(self, numbers: Iterable[int]) -> None:
-        """Tells the followers of these conversations to look."""
+        """Wake the followers of these conversations."""
         with self._lock:
             found = [follower for number in numbers for follower in self._by_number.get(number, ())]
         for follower in found:
             follower.wake()
 
     def close(self) -> None:
-        """Wakes everybody for the last time."""
+        """Mark the store as closed and wake all followers."""
         self._closed = True
         self.wake(self.numbers())

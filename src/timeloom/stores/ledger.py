@@ -1,4 +1,4 @@
-"""The ledger of a store: waits for room, over books that grant or refuse at once."""
+"""Makes reservations wait until the budgets of a store have room for them."""
 
 import asyncio
 from typing import Final, Protocol
@@ -9,33 +9,35 @@ from timeloom.stores.cancellation import taken
 from timeloom.stores.followers import Followers
 
 LOOK_S: Final = 0.1
-"""How often one who waits looks again unasked: other processes settle without a word. A look is a transaction."""
+"""Seconds between two attempts of a waiting reservation, because other processes settle without notifying this one.
+
+Each attempt is a transaction, so a smaller value loads the database."""
 
 _EVERYBODY: Final = 0
 
 
 class Books(Protocol):
-    """What a store keeps of grants and settled amounts; every method is one transaction."""
+    """The grants and settled amounts that a store keeps. Every method is one transaction."""
 
     async def grant(self, reservation: Reservation) -> Reserved:
-        """The grant, or at once `BudgetSpentError` or `BudgetBusyError`."""
+        """Return the grant, or raise `BudgetSpentError` or `BudgetBusyError` without waiting."""
         ...
 
     async def close_grant(self, reserved: Reserved, actual: Amounts | None) -> None:
-        """Removes the grant, if it still stands, and adds what the call did cost."""
+        """Remove the grant, if it is still open, and add the actual cost of the call; None adds nothing."""
         ...
 
     async def unsettled(self, conversation: ConversationId) -> tuple[Reserved, ...]:
-        """The conversation's grants, by key."""
+        """Return the open grants of the conversation, ordered by key."""
         ...
 
     async def spent(self, scope: str) -> Amounts:
-        """What was settled in that scope."""
+        """Return the sum of the settled amounts of the scope."""
         ...
 
 
 class StoreLedger:
-    """A `Ledger` over the books of a store."""
+    """A `Ledger` that waits, built on the `LedgerTables` of a store, which never wait."""
 
     def __init__(self, books: Books) -> None:
         self._books = books
@@ -73,5 +75,5 @@ class StoreLedger:
         return await self._books.spent(scope)
 
     def wake(self) -> None:
-        """Lets those who wait look again."""
+        """Make all waiting reservations try again now."""
         self._waiting.wake((_EVERYBODY,))

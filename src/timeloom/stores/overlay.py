@@ -1,6 +1,7 @@
-"""The aside store: what is begun here is kept in memory, and everything else is read from another store.
+"""A store that keeps new conversations in memory and reads all others from a base store.
 
-It is for trials on what a store holds. They leave nothing behind in it but what they spend: its ledger is the other's.
+Re-runs use it to try something on stored conversations. They write nothing to the base store except their costs,
+because both stores share its ledger.
 """
 
 from timeloom.core.ids import ConversationId
@@ -15,7 +16,7 @@ from timeloom.stores.in_memory.store import MemoryStore
 
 
 class AsideStore(MemoryStore):
-    """A `Store` for as long as the process lives, on top of one that it reads and does not write to."""
+    """A `Store` in memory on top of a base store, which it reads and never writes to."""
 
     def __init__(self, beneath: Store, clock: Clock | None = None) -> None:
         super().__init__(clock)
@@ -23,7 +24,7 @@ class AsideStore(MemoryStore):
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of the store beneath: what a trial spends is spent."""
+        """The ledger of the base store, because the costs of a trial are real."""
         return self._beneath.ledger
 
     async def is_held(self, conversation: ConversationId) -> bool:
@@ -55,6 +56,6 @@ class AsideStore(MemoryStore):
             return await self._beneath.read_blob(tenant, ref)
 
     def _read(self, tenant: str, ref: BlobRef) -> bytes:
-        # Asked for by an append, which wants to know that it is there, or its words for a search that nobody makes
-        # here: what is not of here is of the store beneath, and reading it would cost as much as it is large.
+        # An append calls this to check that a payload exists, or to index its words, which are not searched here. A
+        # payload that is not in memory is in the base store; reading it would cost time in proportion to its size.
         return self._blobs.get((tenant, ref), b"")

@@ -1,4 +1,4 @@
-"""Holders: who has a data folder open to write, each known by a file that it keeps locked for as long as it lives."""
+"""Detects which processes that have a data folder open are alive, by a lock file that each one holds."""
 
 import contextlib
 import fcntl
@@ -22,7 +22,7 @@ _MAX_BYTES: Final = 4096
 
 
 class HolderInfo(msgspec.Struct, frozen=True):
-    """What a holder's file says of it."""
+    """The content of a lock file: the process that holds it."""
 
     pid: int
     host: str
@@ -31,10 +31,10 @@ class HolderInfo(msgspec.Struct, frozen=True):
 
 
 class Holders:
-    """This opening of the folder as a holder, and what can be known of the others.
+    """The lock file of this store, and checks on the lock files of others.
 
-    The system lets go of a file's lock when its process ends, however it ends. So a holder whose file can be locked,
-    or is gone, is dead, and nobody has to wait for it.
+    A holder is one open store; its name is that of its lock file. The system releases the lock of a file when its
+    process ends, however it ends. So a holder whose file can be locked or is gone is dead, and its leases are void.
     """
 
     def __init__(self, folder: Path, clock: Clock, ids: Ids) -> None:
@@ -46,18 +46,18 @@ class Holders:
         self._descriptor: int | None = None
 
     def own(self) -> str:
-        """The name of this holder; its file is made when it is first asked for."""
+        """Return the name of this holder. The first call creates its lock file."""
         with self._making:
             while not self._own:
                 self._own = self._made()
             return self._own
 
     def is_own(self, holder: str) -> bool:
-        """Whether that is this holder."""
+        """Whether that is the name of this holder."""
         return holder != "" and holder == self._own
 
     def is_alive(self, holder: str) -> bool:
-        """Whether that holder may still be at work; what a dead one left is removed."""
+        """Whether that holder may still be running. The lock file of a dead holder is removed."""
         if self.is_own(holder):
             return True
         if not _NAME.fullmatch(holder):
@@ -67,26 +67,26 @@ class Holders:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
-            # It is there and not ours to look at.
+            # The file exists, but this process may not read it.
             return True
 
     def describe(self, holder: str) -> str:
-        """Who that is, for people."""
+        """Return a description of that holder's process, for people."""
         try:
             with self._file(holder).open("rb") as file:
                 info = msgspec.json.decode(file.read(_MAX_BYTES), type=HolderInfo)
         except (OSError, ValueError):
-            return "a process that does not say who it is"
+            return "an unknown process"
         return f"process {info.pid} on {info.host} ({info.program}, open since {info.opened})"
 
     def clear(self) -> None:
-        """Removes what dead holders left."""
+        """Remove the lock files of dead holders."""
         with contextlib.suppress(OSError):
             for file in self._folder.glob("*.lock"):
                 self.is_alive(file.stem)
 
     def close(self) -> None:
-        """Lets go of everything that this holder holds."""
+        """Remove and release the lock file of this holder, which ends its leases."""
         with self._making:
             if self._descriptor is not None:
                 with contextlib.suppress(OSError):
@@ -95,13 +95,16 @@ class Holders:
                 self._descriptor = None
 
     def forget(self) -> None:
-        """Closes the file in a child that got it by a fork: otherwise the lock would outlive its process there."""
+        """Close the lock file in a forked child; otherwise the lock would outlive the parent process."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def _made(self) -> str:
-        """The name of a new file that is locked; empty where somebody took it for a dead one's just before that."""
+        """Create and lock a new file and return its name.
+
+        Empty if another process took the file for a dead holder's before it was locked, or if the name is in use.
+        """
         name = f"{self._ids.bits() % 16**16:016x}"
         file = self._file(name)
         self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -129,7 +132,7 @@ class Holders:
     def _is_locked(self, file: Path) -> bool:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            # Shared, so that two who look at once do not take each other for the holder.
+            # A shared lock, so that two processes that check at once do not take each other for the holder.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

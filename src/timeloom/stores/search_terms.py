@@ -1,4 +1,4 @@
-"""Words of a search, and the cursor that asks for the next page: what comes from outside, made harmless."""
+"""Bounds and sanitizes search input from outside: query length, page cursors, page sizes and text."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ from timeloom.core.codes import CodedError
 from timeloom.ports.reader import ConversationInfo
 
 QUERY_CHARS: Final = 1000
-"""How much of a query is looked at; a longer one narrows nothing further."""
+"""Characters of a query that are used. The rest of a longer query is ignored."""
 
 QUERY_WORDS: Final = 16
-"""How many words of a query count; each is a search of its own."""
+"""Words of a query that are used. Each word is a separate index search, so more words make a query slower."""
 
 PAGE_LIMIT: Final = 500
-"""Most conversations of one page, whatever was asked for."""
+"""Maximum number of conversations on one page. Larger requested limits are reduced to it."""
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -23,29 +23,29 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def cursor_of(info: ConversationInfo) -> str:
-    """The cursor that asks for what follows this conversation."""
+    """Return the cursor for the page that starts after this conversation."""
     return cursor_at(info.last_ts, info.id)
 
 
 def cursor_at(time: str, name: str) -> str:
-    """The cursor that asks for what follows the conversation of that id, where the list has it at that time."""
+    """Return the cursor for the page that starts after the conversation with that sort time and id."""
     return msgspec.json.encode(_Cursor(time, name)).hex()
 
 
 def read_cursor(cursor: str) -> tuple[str, str]:
-    """The time and id after which to go on."""
+    """Return the sort time and the id after which the next page starts; raises `CodedError` if malformed."""
     try:
         found = msgspec.json.decode(bytes.fromhex(cursor), type=_Cursor)
     except (ValueError, UnicodeDecodeError) as error:
-        raise CodedError("cursor_malformed", f"a cursor is what a page gave, got {cursor[:40]!r}") from error
+        raise CodedError("cursor_malformed", f"cursor must come from a previous page, got {cursor[:40]!r}") from error
     return found.last_ts, found.id
 
 
 def page_size(limit: int) -> int:
-    """The limit, brought into its bounds."""
+    """Return the limit, reduced or raised to between 1 and `PAGE_LIMIT`."""
     return max(1, min(limit, PAGE_LIMIT))
 
 
 def storable(text: str) -> str:
-    """The text with a mark for every half of a character, which no stored text contains."""
+    """Return the text with lone surrogates replaced by `?`, because stored text has none."""
     return text.encode("utf-8", "replace").decode()

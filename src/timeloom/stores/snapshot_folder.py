@@ -1,4 +1,4 @@
-"""The snapshot folder: folded views as files that are written without syncing and ignored when damaged."""
+"""Keeps snapshots of folded views as files, which are written without syncing and ignored if damaged."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from timeloom.core.ids import ConversationId
 from timeloom.stores.disk import FOLDER_MODE
 
 _HEADER_BYTES: Final = 4096
-"""Longest first line that is looked at."""
+"""Maximum length of the header line; a longer one counts as damaged."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -25,13 +25,16 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class SnapshotFolder:
-    """Keeps one file per conversation and version; the number tells a conversation from a deleted one of its name."""
+    """Keeps one file per conversation and version.
+
+    The number tells a conversation from a deleted one with the same id.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def save(self, conversation: ConversationId, number: int, seq: int, version: str, data: bytes) -> None:
-        """Keeps the snapshot, unless a newer one is there."""
+        """Store the snapshot, unless a newer one exists."""
         path = self._path(conversation, version)
         header = _header(conversation, number, version, seq, data)
         if self._is_newer(path, header):
@@ -43,7 +46,7 @@ class SnapshotFolder:
         Path(file.name).replace(path)
 
     def load(self, conversation: ConversationId, number: int, version: str) -> tuple[int, bytes] | None:
-        """The snapshot with its seq, where it is whole and of this conversation and version."""
+        """Return the seq and data of the snapshot; None if it is missing, damaged or of another conversation."""
         try:
             line, _, data = self._path(conversation, version).read_bytes().partition(b"\n")
             header = msgspec.json.decode(line, type=_Header)
@@ -52,18 +55,18 @@ class SnapshotFolder:
         return (header.seq, data) if header == _header(conversation, number, version, header.seq, data) else None
 
     def forget(self, conversation: ConversationId) -> None:
-        """Removes the conversation's snapshots."""
+        """Remove all snapshots of the conversation."""
         shutil.rmtree(self._folder(conversation), ignore_errors=True)
 
     def drop(self) -> int:
-        """Removes all and says how many there were."""
+        """Remove all snapshots and return how many there were."""
         count = sum(1 for _ in self._root.glob("*/*/*"))
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root)
         return count
 
     def _is_newer(self, path: Path, header: _Header) -> bool:
-        """Whether the file says that it is a newer snapshot of the same; loading shows whether that is true."""
+        """Whether the header of the file names a newer snapshot of the same view; only `load` checks the data."""
         try:
             with path.open("rb") as file:
                 there = msgspec.json.decode(file.readline(_HEADER_BYTES), type=_Header)
@@ -84,5 +87,5 @@ class SnapshotFolder:
 
 
 def _header(conversation: ConversationId, number: int, version: str, seq: int, data: bytes) -> _Header:
-    # The seq is part of what is hashed: data that is taken for another seq's would make the views wrong.
+    # The hash includes the seq: data loaded for another seq would make the views wrong.
     return _Header(conversation, number, version, seq, hashlib.sha256(b"%d " % seq + data).hexdigest())

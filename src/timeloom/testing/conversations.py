@@ -1,4 +1,4 @@
-"""Conversations as a runtime writes them, drawn by hypothesis: turns, rounds, calls, events, and acts of forgetting."""
+"""Hypothesis strategy for whole conversations as the runtime writes them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,7 +37,7 @@ TS = "2026-02-09T02:14:32.676425Z"
 
 
 class AnyPayload(Mapping[BlobRef, bytes]):
-    """Stored text for every reference there could be."""
+    """A mapping that returns stored text for every possible reference."""
 
     def __getitem__(self, ref: BlobRef) -> bytes:
         return f"stored {ref.sha256[:6]}\n[TURN x] & more".encode()
@@ -51,7 +51,10 @@ class AnyPayload(Mapping[BlobRef, bytes]):
 
 @st.composite
 def conversations(draw: st.DrawFn, *, forgetting: bool = True) -> list[Entry]:
-    """Some turns of some rounds; now and then something of what was said before is forgotten."""
+    """Draw the entries of 1 to 3 turns with 1 to 4 rounds each.
+
+    With `forgetting`, some rounds hide, prune or summarise earlier entries.
+    """
     drafts = [Draft(NO_TURN, TS, ConversationStarted(tenant="t", project="p", user="u"))]
     calls = 0
     for n in range(1, draw(st.integers(1, 3)) + 1):

@@ -1,4 +1,4 @@
-"""A fake service: a real HTTP server on loopback that plays any answer, however wrong, byte by byte."""
+"""A real HTTP server on loopback that sends scripted responses byte by byte, malformed ones too."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -11,21 +11,25 @@ STREAM_HEADERS: Final = (("content-type", "text/event-stream"),)
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Nothing is sent until the client leaves."""
+    """A part of a response that sends nothing until the client disconnects."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent: a status, headers, the parts of the body, each in a chunk of its own, and how it ends."""
+    """A scripted response: status, headers, body parts, each sent as one chunk, and the way it ends."""
 
     status: int = 200
     headers: Sequence[tuple[str, str]] = STREAM_HEADERS
     parts: Sequence[bytes | Pause] = ()
     ending: Literal["whole", "cut", "silent", "mute"] = "whole"
-    """`cut` drops the connection in the middle of the body, `silent` before the status; `mute` sends nothing at all."""
+    """How the response ends.
+
+    `cut` drops the connection in the middle of the body, `silent` before the status. `mute` sends nothing and keeps the
+    connection open.
+    """
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """A request as it came."""
+    """A received request, with the number of its connection."""
 
     path: str
     headers: dict[str, str]
@@ -34,18 +38,18 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 class FakeService:
-    """Plays its answers one after another, the last one again and again; remembers what it was asked."""
+    """Sends its responses in order and repeats the last one; records all requests."""
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.heard: list[Heard] = []
         self.left = asyncio.Event()
-        """Set when a client has gone during a pause."""
+        """Set when a client has disconnected during a `Stall`."""
         self.url = ""
         self._answers = answers
         self._connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, request after request."""
+        """Serve one connection, request after request."""
         self._connections += 1
         number = self._connections
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -88,7 +92,7 @@ class FakeService:
 
 @asynccontextmanager
 async def fake_service(*answers: Answer) -> AsyncGenerator[FakeService]:
-    """The service, listening at its `url`; connections that are still open at the end are dropped."""
+    """Yield the service, listening at its `url`. Connections that are still open at the end are dropped."""
     service = FakeService(answers)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -96,7 +100,7 @@ async def fake_service(*answers: Answer) -> AsyncGenerator[FakeService]:
         task = asyncio.create_task(service.serve(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        # Also where the task was cancelled before its first step.
+        # Also if the task was cancelled before its first step.
         task.add_done_callback(lambda _: writer.transport.abort())
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""Samples: at least one block of every class, with every field in use, always the same."""
+"""Fixed sample blocks: at least one of every block class, with every field set."""
 
 from typing import Final
 
@@ -201,9 +201,9 @@ SAMPLE_BLOCKS: Final[tuple[AnyBlock, ...]] = (
     Unknown(json='{"type": "react.dream", "text": "sheep"}', foreign_type="react.dream"),
     Erased(by="user", text="asked for it"),
 )
-"""Everything but the header, in an order that a conversation could have."""
+"""All sample blocks except the header, in an order that a conversation could have."""
 
 
 def sample_drafts() -> list[Draft]:
-    """A conversation of all the samples: the header, then the rest in one turn."""
+    """Return the drafts of a conversation with all samples: the header, then the rest in one turn."""
     return [Draft(NO_TURN, TS, SAMPLE_HEADER), *(Draft(TURN, TS, block) for block in SAMPLE_BLOCKS)]

@@ -1,6 +1,6 @@
-"""Hypothesis strategies for blocks, drafts and timelines; needs `hypothesis`, which tests have.
+"""Hypothesis strategies for blocks, drafts and timelines; needs the package `hypothesis`.
 
-Ids, turns and paths come from small pools, so that what one block names, another often is.
+Ids, turns and paths come from small pools, so that blocks often refer to each other.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ timestamps = st.integers(0, 59).map(lambda second: f"2026-02-09T02:14:{second:02
 
 @st.composite
 def paths(draw: st.DrawFn) -> str:
-    """A path that another block of the pools may have."""
+    """Draw a path from the pools, which another drawn block may have."""
     turn, call = draw(turns), draw(calls)
     forms = (f"tc:{turn}.{call}.result", f"tc:{turn}.{call}.call", f"ar:{turn}.user.prompt")
     return draw(st.sampled_from((*FILES, *forms, f"ar:{turn}.assistant.completion", f"ar:{turn}.react.thinking.1")))
@@ -118,7 +118,7 @@ params = st.sampled_from(("{}", '{"path": "a.md"}', '{"n":1,"deep":{"x":[1,2]}}'
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> PlanSnapshot:
-    """A plan of the pool in some state."""
+    """Draw a plan from the pool in any state."""
     steps = draw(st.lists(st.sampled_from(("look", "weigh", "write")), min_size=1, max_size=3))
     status = st.sampled_from(("pending", "in_progress", "done", "failed"))
     return PlanSnapshot(
@@ -135,7 +135,7 @@ def snapshots(draw: st.DrawFn) -> PlanSnapshot:
 
 @st.composite
 def cuts(draw: st.DrawFn) -> tuple[Cut, ...]:
-    """One or two cuts in order and apart."""
+    """Draw one or two ordered cuts that do not overlap."""
     bounds = sorted(draw(st.lists(st.integers(1, 40), min_size=2, max_size=4, unique=True)))
     pairs = zip(bounds[::2], bounds[1::2], strict=False)
     return tuple(Cut(first, last, draw(texts)) for first, last in pairs)
@@ -143,7 +143,7 @@ def cuts(draw: st.DrawFn) -> tuple[Cut, ...]:
 
 @st.composite
 def contents(draw: st.DrawFn) -> AnyBlock:
-    """A result's or an attachment's content: text, bytes or neither."""
+    """Draw a result or an attachment with text, bytes or neither."""
     which = draw(st.sampled_from(("text", "data", "none")))
     path, mime, hosting = draw(st.sampled_from(FILES)), draw(mimes), draw(hostings)
     text = draw(payload_texts) if which == "text" else None
@@ -158,7 +158,7 @@ def contents(draw: st.DrawFn) -> AnyBlock:
 
 @st.composite
 def range_summaries(draw: st.DrawFn) -> RangeSummary:
-    """A summary of turns or of a range of seqs."""
+    """Draw a summary of turns or of a range of seqs."""
     first, last = sorted(draw(st.tuples(st.integers(1, 40), st.integers(1, 40))))
     covered = tuple(draw(st.lists(turns, min_size=1, max_size=2)))
     text, n = draw(some_text), draw(st.integers(1, 2))
@@ -300,7 +300,7 @@ later_blocks: SearchStrategy[AnyBlock] = st.one_of(
     stage_blocks,
     unknown_blocks,
 )
-"""Any block but the first of a conversation."""
+"""Any block except the header of a conversation."""
 
 blocks: SearchStrategy[AnyBlock] = headers | later_blocks
 drafts: SearchStrategy[Draft] = st.builds(Draft, turn_id=turns | st.just(NO_TURN), ts=timestamps, block=blocks)
@@ -308,7 +308,7 @@ later_drafts: SearchStrategy[Draft] = st.builds(Draft, turn_id=turns, ts=timesta
 
 
 def timelines(max_size: int = 40) -> SearchStrategy[Sequence[Entry]]:
-    """The entries of a conversation: a header, then anything in any order."""
+    """Return a strategy for the entries of a conversation: a header, then any blocks in any order."""
     first = st.builds(Draft, turn_id=st.just(NO_TURN), ts=timestamps, block=headers)
     return st.builds(_placed, first, st.lists(later_drafts, max_size=max_size))
 

@@ -1,4 +1,15 @@
-"""Tools: what an agent can call, how a tool is made, and where tools are found."""
+"""Defines tools, registers them and implements the built-in ones.
+
+Reading order:
+
+- `define`: the `@tool` decorator, which makes a tool from a typed async function.
+- `docstrings`, `schema`, `parameters`: the function's docstring, JSON Schema and strict parameter parsing.
+- `binding`, `references`: replace `ref:` values and write paths in the parameters before a call.
+- `outcome`, `errors`: convert returned values and exceptions to outcomes.
+- `registry`: looks tools up by id and alias.
+- `workspace`, `artifacts`, `mime`, `charsets`: files of a conversation and their contents.
+- `react`, `exec`: the built-in tools.
+"""
 
 from timeloom.tools.binding import WritePath
 from timeloom.tools.define import FunctionTool, tool

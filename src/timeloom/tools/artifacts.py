@@ -1,4 +1,4 @@
-"""Artifacts: a file's newest content by its logical path, brought into the workspace where it is not there yet."""
+"""Finds a file's newest content by logical path and copies it into the workspace if it is not there yet."""
 
 import asyncio
 
@@ -18,11 +18,11 @@ from timeloom.tools.workspace import Workspace
 
 
 class ArtifactError(CodedError):
-    """An artifact that is not there, or cannot be what was asked for."""
+    """A file that does not exist or does not have the requested form."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as the timeline has it."""
+    """A file as stored on the timeline."""
 
     data: bytes
     mime: str
@@ -31,14 +31,14 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether all of it is there: of some results the timeline keeps the beginning only."""
+        """Whether the content is complete; of some results the timeline stores only the beginning."""
         return not self.digest or (self.digest.size_bytes or 0) <= len(self.data)
 
 
 class LocalFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that lies in the workspace; `digest` and `hosting` are what the timeline says of it.
+    """A file in the workspace, with the `digest` and `hosting` that the timeline records for it.
 
-    One that is not `complete` does not lie there: its beginning is all that is left of it.
+    An incomplete file is not in the workspace: the timeline stored only its beginning.
     """
 
     path: FileForm
@@ -51,15 +51,15 @@ class LocalFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_editable(path: FileForm, turn: TurnId) -> bool:
-    """Whether tools may write there in that turn: its own files and outputs, and nothing that a user sent."""
+    """Return whether tools may write to the path in that turn: only its files and outputs, never attachments."""
     return isinstance(path, FilePath) and path.turn == turn
 
 
 async def local_file(path: FileForm, context: ToolContext) -> LocalFile:
-    """The whole file, which now lies in the workspace; raises `ArtifactError` where nobody has it.
+    """Return the complete file and ensure that it is in the workspace; raise `ArtifactError` if it does not exist.
 
-    Of the current turn's files the workspace has the newest state, for programs write there too. Any other file is
-    what the timeline says it is, and a copy that differs is replaced.
+    For files of the current turn the workspace has the newest content, because programs write there too. For any other
+    file the timeline decides, and a differing copy in the workspace is replaced.
     """
     found = await find_file(path, context)
     if found is None:
@@ -70,7 +70,7 @@ async def local_file(path: FileForm, context: ToolContext) -> LocalFile:
 
 
 async def find_file(path: FileForm, context: ToolContext) -> LocalFile | None:
-    """The file as `local_file` gives it, or what is left of it; nothing where nobody has it."""
+    """Return the file like `load_local_file`, possibly incomplete; None if it does not exist."""
     workspace, place = Workspace(context.out_dir), physical(path)
     editable = is_editable(path, context.turn_id)
     if editable and (data := await asyncio.to_thread(workspace.read, place)) is not None:
@@ -96,15 +96,15 @@ async def find_file(path: FileForm, context: ToolContext) -> LocalFile | None:
 
 
 def shows_again(entry: Entry, views: Views) -> bool:
-    """Whether the entry is what a read has shown: a copy, and perhaps a part, of what another entry holds."""
+    """Return whether the entry is output of a read: a full or partial copy of another entry's content."""
     block = entry.block
     return isinstance(block, ResultContent) and views.artifacts.is_reading(entry.turn_id, block.tool_call_id)
 
 
 async def stored_file(path: FileForm, timeline: TimelineReader) -> StoredFile | None:
-    """The newest version on the timeline; nothing where there is none, or where it has no content.
+    """Return the newest version on the timeline; None if there is none or it has no content.
 
-    A version that failed changed nothing, so the one before it counts. What a read has shown is no version.
+    A failed version changed nothing, so the previous one is returned. Output of a read is not a version.
     """
     for version in made_versions(path, timeline.views.artifacts):
         digest, content = await version_parts(version, timeline)
@@ -115,7 +115,7 @@ async def stored_file(path: FileForm, timeline: TimelineReader) -> StoredFile | 
 
 
 def made_versions(path: FileForm, views: ArtifactsView) -> list[Version]:
-    """The versions of the file, newest first, without those that only show it again."""
+    """Return the versions of the file, newest first, without those that a read produced."""
     artifact = views.artifacts.get(str(path))
     calls = artifact.by_call if artifact else {}
     made = [place for call, place in calls.items() if call not in views.reading_calls]
@@ -125,7 +125,7 @@ def made_versions(path: FileForm, views: ArtifactsView) -> list[Version]:
 async def version_parts(
     version: Version, timeline: TimelineReader
 ) -> tuple[Digest | None, ResultContent | Attachment | None]:
-    """What the timeline says of one version of an artifact, and its content."""
+    """Return the digest and the content of one version of an artifact."""
     seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
     digest: Digest | None = None
     content: ResultContent | Attachment | None = None

@@ -1,7 +1,7 @@
-"""Binding: what stands in a call's parameters for something else is replaced before the tool sees them.
+"""Replaces references and write paths in a call's parameters before the tool receives them.
 
-The text `ref:<logical path>` is replaced by what is at that path, and a path that the tool writes by the same path in
-the current turn. The call on the timeline keeps the parameters as they were written.
+The text `ref:<logical path>` is replaced by the content at that path. A path that the tool writes is replaced by the
+same path in the current turn. The call on the timeline keeps the parameters as the model wrote them.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ MAX_REFS: Final = 64
 """Most references of one call. Smaller refuses a report of many parts; larger makes one call read much."""
 
 MAX_BOUND_BYTES: Final = 4 * 1024 * 1024
-"""Most text that the references of one call bring in. Smaller refuses large pages; larger lets parameters double."""
+"""Most text that the references of one call insert. Smaller refuses large pages; larger lets parameters double."""
 
 MAX_DEPTH: Final = 64
-"""Deepest nesting of parameters; deeper ones cannot be walked safely."""
+"""Deepest nesting of parameters. Deeper ones cannot be walked safely."""
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _REF: Final = "ref:"
@@ -37,14 +37,14 @@ class WritePath:
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """Parameters as the tool gets them, and what the model must know of what was changed."""
+    """Parameters as the tool receives them, with notices for the model about replaced paths."""
 
     params: str
     notices: tuple[ToolNotice, ...] = ()
 
 
 async def bind(params: str, write_params: Sequence[str], context: ToolContext) -> Bound:
-    """The parameters with references and written paths replaced; raises a coded error for what cannot be."""
+    """Return the parameters with references and write paths replaced; raise a coded error if one cannot be replaced."""
     try:
         given = _OBJECT.decode(mended(params))
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -52,7 +52,7 @@ async def bind(params: str, write_params: Sequence[str], context: ToolContext) -
     binding = _Binding(context, [tuple(place.split(".")) for place in write_params])
     changed: dict[str, msgspec.Raw] = {}
     for name, raw in given.items():
-        # Each is written anew only if it changed, so that all others reach the tool digit for digit.
+        # Only changed parameters are encoded again, so that all others reach the tool byte for byte.
         before = _decoded(raw)
         after = await binding.bound(before, (name,))
         if after is not before:
@@ -63,7 +63,7 @@ async def bind(params: str, write_params: Sequence[str], context: ToolContext) -
 
 
 class _Binding:
-    """One call's walk through its parameters, with what it has found so far."""
+    """Replaces values in the parameters of one call; holds the references that it has loaded."""
 
     def __init__(self, context: ToolContext, write_places: list[tuple[str, ...]]) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class _Binding:
         self.notices: list[ToolNotice] = []
 
     async def bound(self, value: object, place: tuple[str, ...]) -> object:
-        """The value with everything in it replaced; the very same value where there was nothing."""
+        """Return the value with all replacements; the identical object if nothing was replaced."""
         if len(place) > MAX_DEPTH:
             raise ParamsError(f"`{place[0]}` nests deeper than {MAX_DEPTH}")
         match value:
@@ -98,7 +98,7 @@ class _Binding:
         if any(_fits(place, pattern) for pattern in self._write_places):
             return self._bound_path(text, ".".join(place))
         path = text.removeprefix(_REF)
-        # Anything else that begins so is prose: only what has the form of a path refers to something.
+        # Other text with this prefix is prose: only a valid path is a reference.
         if path == text or len(path) > MAX_PATH_CHARS or not has_scheme(path):
             return text
         return await self._bound_ref(path, ".".join(place))
@@ -122,7 +122,7 @@ class _Binding:
                 raise ParamsError(f"one call has at most {MAX_REFS} references")
             self._refs[text] = await self._read(text, name)
         found = self._refs[text]
-        # Counted each time it is used: the same text twice is twice as much for the tool.
+        # Each use counts: the same text inserted twice doubles the size of the parameters.
         self._bytes += len(found.encode())
         if self._bytes > MAX_BOUND_BYTES:
             raise ParamsError(

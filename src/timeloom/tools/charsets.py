@@ -1,11 +1,11 @@
-"""Charsets: a text from outside, read as it was written or not at all."""
+"""Decodes text of external origin in its declared charset, without replacement characters."""
 
 import re
 from encodings.aliases import aliases
 from typing import Final
 
 _MOST_CHARS: Final = 40
-"""Longest name of a charset that is looked at."""
+"""Longest charset name that is looked up."""
 
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
@@ -33,13 +33,13 @@ _KNOWN: Final = frozenset(
         *(f"iso8859_{number}" for number in (*range(2, 12), *range(13, 17))),
     }
 )
-"""Charsets of texts, by the names of their codecs: other codecs are none, or take long for what is made to be slow."""
+"""Python codec names of supported charsets. Other codecs are not charsets, or are slow on hostile input."""
 
 
 def exact_text(data: bytes, charset: str = "") -> str | None:
-    """The text that the bytes are in that charset, or in UTF-8; None where they are none, or it is not known here.
+    """Return the text decoded in that charset or in UTF-8; None if decoding fails or the charset is unsupported.
 
-    A byte order mark counts more than what somebody says.
+    A byte order mark takes precedence over the declared charset.
     """
     codec = next((codec for mark, codec in _MARKS if data.startswith(mark)), "") or codec_of(charset or "utf-8")
     if not codec:
@@ -52,8 +52,8 @@ def exact_text(data: bytes, charset: str = "") -> str | None:
 
 
 def codec_of(charset: str) -> str:
-    """The codec of a charset; empty where it is not known here."""
+    """Return the Python codec of a charset; empty if it is unsupported."""
     said = re.sub(r"[^a-z0-9]+", "_", charset[:_MOST_CHARS].lower()).strip("_")
-    # Python's own lookup keeps every name that it was ever asked for.
+    # Not `codecs.lookup`, because it caches every name that it was ever asked for.
     name = aliases.get(said, said)
     return name if name in _KNOWN else ""

@@ -1,4 +1,4 @@
-"""A tool from a typed async function: its signature becomes the schema, its docstring the words."""
+"""Makes a tool from a typed async function: the signature becomes the schema, the docstring the description."""
 
 import copy
 import inspect
@@ -43,13 +43,13 @@ GIVEN: Final[Mapping[object, Callable[[ToolContext], object]]] = MappingProxyTyp
         Path: lambda context: context.out_dir,
     }
 )
-"""What a function is given where a parameter has this type; such a parameter is not in the schema."""
+"""The parameter types that are injected from the context. Such parameters are not part of the schema."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Traits(TypedDict, total=False):
-    """What else may be said of a tool; each is described at `ToolSpec`."""
+    """Optional properties of a tool; `ToolSpec` documents each of them."""
 
     aliases: tuple[str, ...]
     examples: tuple[str, ...]
@@ -58,7 +58,7 @@ class Traits(TypedDict, total=False):
 
 
 class FunctionTool:
-    """A function as a tool; `function` is the one that was decorated."""
+    """A function as a tool; `function` is the decorated function."""
 
     def __init__(
         self, spec: ToolSpec, function: ToolFunction, parameters: Parameters, given: Mapping[str, object]
@@ -71,11 +71,11 @@ class FunctionTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What is known of the tool without calling it."""
+        """The description of the tool for the catalogue and the runtime."""
         return self._spec
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        """What the function comes to; whatever it raises but a cancellation is the outcome's error."""
+        """Call the function and return its outcome; exceptions other than a cancellation become its error."""
         try:
             return outcome_of(await self.run(params, context), context)
         except CodedError as error:
@@ -85,22 +85,22 @@ class FunctionTool:
             return Outcome(error=failure(error, context.out_dir))
 
     async def run(self, params: str, context: ToolContext) -> object:
-        """What the function returns, or raises."""
+        """Parse the parameters, call the function and return its value; exceptions propagate."""
         values = self._parameters.parse(params)
         given = {name: GIVEN[kind](context) for name, kind in self._given.items()}
         return await self.function(**values, **given)
 
     def reconciled_by(self, function: ToolFunction) -> ToolFunction:
-        """Makes the decorated function tell what became of a call that nobody has heard of since it began.
+        """Register the decorated function to report the result of a call that a crash interrupted.
 
-        It takes the tool's parameters, and what it asks for of the context; its result is that of the call, or None
-        where the call was not carried out. It must change nothing, and raise where it cannot tell.
+        The function takes the tool's parameters and may request context values by type. It returns the result of the
+        call, or None if the call was not executed. It must change nothing, and raise if it cannot determine the result.
         """
         self._reconcile = _defined(self._spec, function, self._parameters.renamed)
         return function
 
     async def reconcile(self, params: str, context: ToolContext) -> Known:
-        """What became of the call; `unknown` where no function tells."""
+        """Return the result of an interrupted call; `unknown` if no reconcile function is registered."""
         other = self._reconcile
         if other is None:
             return "unknown"
@@ -116,9 +116,9 @@ def tool(
     renamed: Mapping[str, str] | None = None,
     **traits: Unpack[Traits],
 ) -> Callable[[ToolFunction], FunctionTool]:
-    """Makes a tool of the decorated function; raises `tool_malformed` where its form does not allow that.
+    """Return a decorator that makes a tool from a function; raise `tool_malformed` if its signature is unsuitable.
 
-    `renamed` has other names that models use for a parameter, each with the name that it has.
+    `renamed` maps alternative parameter names that models use to the real names.
     """
     spec = ToolSpec(tool_id=tool_id, purpose="", effect=effect, deadline_s=deadline_s, **traits)
 
@@ -133,15 +133,15 @@ def tool(
 
 def _defined(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, str]) -> FunctionTool:
     if not inspect.iscoroutinefunction(function):
-        raise _malformed("a tool is an async function")
+        raise _malformed("a tool must be an async function; define it with async def")
     if not spec.deadline_s > 0:
-        raise _malformed(f"deadline_s is above 0, got {spec.deadline_s}")
+        raise _malformed(f"deadline_s must be greater than 0, got {spec.deadline_s}")
     hints = _hints(function)
     given = {name: hint for name, hint in hints.items() if any(hint is kind for kind in GIVEN)}
     struct = _struct(spec.tool_id, function, {name: hint for name, hint in hints.items() if name not in given})
     described = describe(inspect.getdoc(function) or "", struct.__struct_encode_fields__)
     if not described.purpose:
-        raise _malformed("the first line of the docstring says what the tool is for, and there is none")
+        raise _malformed("the tool needs a docstring whose first line says what the tool is for")
     schema = params_schema(struct, described.params)
     spec = replace(
         spec,
@@ -155,22 +155,22 @@ def _defined(spec: ToolSpec, function: ToolFunction, renamed: Mapping[str, str])
 
 
 def write_params(struct: type[msgspec.Struct]) -> Iterator[str]:
-    """The places in parameters of this shape that are marked as paths the tool writes, such as `files.*.path`."""
+    """Yield the locations in parameters of this shape that are marked as write paths, such as `files.*.path`."""
     yield from (".".join(steps) for steps in _marked(struct, ()))
 
 
 def _hints(function: ToolFunction) -> dict[str, object]:
-    """Each parameter with its type; what can only be given by place, or has no type, is refused."""
+    """Return the type of each parameter; raise for positional-only parameters and those without a type."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
-        raise _malformed(f"the types of a tool are known where it is defined: {error}") from error
+        raise _malformed(f"a parameter type cannot be resolved where the tool is defined: {error}") from error
     found: dict[str, object] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise _malformed(f"parameters are given by name, and {name} cannot be")
+            raise _malformed(f"the parameter {name} cannot be passed by keyword; make it a keyword parameter")
         if name not in hints:
-            raise _malformed(f"the parameter {name} has no type")
+            raise _malformed(f"the parameter {name} has no type annotation")
         found[name] = hints[name]
     return found
 
@@ -181,14 +181,14 @@ def _struct(tool_id: str, function: ToolFunction, hints: Mapping[str, object]) -
     for name, hint in hints.items():
         kind, default = cast(type, hint), parameters[name].default
         fields.append((name, kind) if default is inspect.Parameter.empty else (name, kind, _field(default)))
-    # `from_` is `from` outside, where no Python keyword is in the way.
+    # A parameter `from_` is named `from` in the schema, because `from` is a Python keyword.
     names = {name: name[:-1] for name in hints if name.endswith("_") and keyword.iskeyword(name[:-1])}
     name = "".join(part.title() for part in tool_id.replace(".", "_").split("_") if part.isidentifier())
     return msgspec.defstruct(name or "Params", fields, kw_only=True, rename=names, module=function.__module__)
 
 
 def _field(default: object) -> object:
-    """The default as a Struct takes it: one that can change is copied for each call."""
+    """Return the default in the form that a Struct accepts; a mutable default is copied for each call."""
     changes = isinstance(default, list | dict | set)
     return msgspec.field(default_factory=partial(copy.copy, cast(object, default))) if changes else default
 
@@ -201,7 +201,7 @@ def _marked(hint: object, seen: tuple[object, ...]) -> Iterator[tuple[str, ...]]
         else:
             yield from _marked(kind, seen)
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        # A type that contains itself is not followed into itself: its places have no end.
+        # A recursive type is visited once: its locations would have no end.
         if hint not in seen:
             yield from _marked_fields(hint, (*seen, hint))
     else:

@@ -1,7 +1,7 @@
-"""Docstrings of tools: the purpose, the description and a line for each parameter.
+"""Parses the docstring of a tool into purpose, description and parameter texts.
 
-The first line is the purpose, which the catalogue shows. A line `name: text` is about the parameter of that name, and
-lines that are indented deeper go on with it. All other lines are the description.
+The first line is the purpose, which the catalogue shows. A line `name: text` documents the parameter of that name, and
+lines with deeper indentation continue it. All other lines are the description.
 """
 
 import inspect
@@ -15,7 +15,7 @@ _HEADINGS = frozenset({"Args:", "Arguments:", "Parameters:"})
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What a docstring says, in its parts."""
+    """The parts of a tool's docstring."""
 
     purpose: str
     description: str
@@ -23,7 +23,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def describe(docstring: str, names: Collection[str]) -> Described:
-    """The parts of a docstring of a tool with these parameters."""
+    """Return the parts of a tool's docstring, given the names of the tool's parameters."""
     purpose, _, rest = inspect.cleandoc(docstring).partition("\n")
     params: dict[str, list[str]] = {}
     about: list[str] = []
@@ -43,5 +43,5 @@ def describe(docstring: str, names: Collection[str]) -> Described:
 
 
 def _indentation(line: str) -> int:
-    """How far the line is indented; an empty one not at all, so that it ends what stands before it."""
+    """Return the indentation of the line; -1 for an empty line, so that it ends the parameter text above it."""
     return len(line) - len(line.lstrip()) if line.strip() else -1

@@ -1,4 +1,4 @@
-"""Failures: what an exception of a tool says to the model, bounded and without a path of this machine."""
+"""Converts exceptions of tools to `ToolError` values of bounded length without paths of the host."""
 
 import re
 import traceback
@@ -13,21 +13,24 @@ MAX_MESSAGE_CHARS: Final = 2_000
 """Longest message of an error. Smaller cuts compiler output short; larger lets a failure fill the prompt."""
 
 _ABSOLUTE: Final = re.compile(r"""(?<![\w:/.<>])(?:[A-Za-z]:)?(?:[/\\][^\s/\\'"`<>|]+){2,}[/\\]?""")
-"""Two or more names behind separators that nothing stands before; the path of a URL has its host before it."""
+"""Matches absolute paths of two or more names. A URL does not match, because its host precedes its path."""
 
 
 def failure(error: BaseException, out_dir: Path) -> ToolError:
-    """The error of a result: a coded one under its code, any other as `tool_call_error` with its class and message."""
+    """Return the error of a failed call.
+
+    A `CodedError` keeps its code. Any other exception becomes `tool_call_error` with its class and message.
+    """
     if isinstance(error, CodedError):
         return ToolError(code=error.code, message=without_host_paths(str(error), out_dir) or error.code)
-    # Survives an exception whose own `str()` fails, and adds its notes.
+    # `format_exception_only` survives an exception whose `str()` fails, and adds the exception's notes.
     said = "".join(traceback.format_exception_only(error))
     return ToolError(code="tool_call_error", message=without_host_paths(said, out_dir))
 
 
 def without_host_paths(text: str, out_dir: Path) -> str:
-    """The text, cut to its bound: a path in the workspace is relative, and any other of this machine is gone."""
-    # Cut before the search and after it, because what stands for a path may be longer than the path.
+    """Return the text cut to `MAX_MESSAGE_CHARS`, with workspace paths made relative and other host paths replaced."""
+    # Cut before and after the substitution: the replacement may be longer than the path it replaces.
     head = mended(text[: 2 * MAX_MESSAGE_CHARS]).replace(f"{out_dir}/", "").replace(str(out_dir), "OUT_DIR")
     clean = _ABSOLUTE.sub("<a path of this machine>", head).strip()
     return clean if len(clean) <= MAX_MESSAGE_CHARS else clean[: MAX_MESSAGE_CHARS - 1] + "…"

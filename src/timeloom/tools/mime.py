@@ -1,4 +1,4 @@
-"""MIME types of files: by their names, from a table of our own so that every machine says the same."""
+"""Determines MIME types by file name, from a fixed table so that every machine gives the same answer."""
 
 from types import MappingProxyType
 from typing import Final
@@ -78,32 +78,32 @@ _TEXTUAL: Final = frozenset(
 
 
 def mime_of(name: str) -> str:
-    """The type that the end of the name stands for; of no known end, `application/octet-stream`."""
+    """Return the MIME type for the file name's extension; `application/octet-stream` if it is unknown."""
     _, dot, end = name.rpartition(".")
     return _TYPES.get(end.lower(), UNKNOWN) if dot else UNKNOWN
 
 
 def is_textual(mime: str) -> bool:
-    """Whether what has this type is read as text."""
+    """Return whether content of this type is read as text."""
     kind = bare(mime)
     return kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))
 
 
 def is_viewable(mime: str) -> bool:
-    """Whether a model can be shown what has this type although it is no text: an image or a PDF."""
+    """Return whether a model can view content of this type that is not text: an image or a PDF."""
     kind = bare(mime)
     return kind == "application/pdf" or (kind.startswith("image/") and not is_textual(kind))
 
 
 def bare(mime: str) -> str:
-    """The type without its parameters, in lower case."""
+    """Return the type without its parameters, in lower case."""
     return mime.partition(";")[0].strip().lower()
 
 
 def text_in(data: bytes, mime: str) -> str | None:
-    """The text that the bytes hold; nothing where they are no text, whatever their type says.
+    """Return the text that the bytes contain; None if they are not text, even if the type claims so.
 
-    A type that is not textual is only believed to hold text where it is unknown and the bytes are plain UTF-8.
+    Bytes of a non-textual type are treated as text only if the type is unknown and they are valid UTF-8.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark) and (is_textual(mime) or bare(mime) == UNKNOWN):

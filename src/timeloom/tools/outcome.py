@@ -1,7 +1,7 @@
-"""What a function of a tool may return, and the outcome it becomes.
+"""Converts the value that a tool's function returns to an `Outcome`.
 
-An `Outcome` is taken as it is. Text and JSON values become an artifact at the call's result path. The envelope
-`{ok, error, ret}` is opened: `ret` is the value, and `ok: false` makes the error. Nothing (None) gets a plain receipt.
+An `Outcome` is used unchanged. Text and JSON values become an artifact at the call's result path. The envelope `{ok,
+error, ret}` is opened: `ret` is the value, and `ok: false` sets the error. None gets a plain receipt.
 """
 
 from typing import Final, cast
@@ -18,7 +18,7 @@ _ENVELOPE: Final = frozenset({"ok", "error", "ret"})
 
 
 def outcome_of(value: object, context: ToolContext) -> Outcome:
-    """The outcome that the value stands for; a value without a JSON form is an error, never a raise."""
+    """Return the outcome for a value; a value without a JSON form becomes an error and never raises."""
     if isinstance(value, Outcome):
         return value
     if isinstance(value, str):
@@ -45,7 +45,7 @@ def _is_envelope(plain: object) -> bool:
 
 
 def _opened(envelope: dict[str, object], context: ToolContext) -> Outcome:
-    # A tool from outside may put its result beside `ok` instead of into `ret`.
+    # An external tool may put its result beside `ok` instead of into `ret`.
     beside = {name: value for name, value in envelope.items() if name not in _ENVELOPE}
     outcome = _json_outcome(envelope.get("ret", beside or None), context)
     if envelope["ok"]:
@@ -55,7 +55,7 @@ def _opened(envelope: dict[str, object], context: ToolContext) -> Outcome:
 
 
 def _error(said: object, context: ToolContext) -> ToolError:
-    """The envelope's error; `managed` is between the tool and who runs it, and is not repeated."""
+    """Return the envelope's error without `managed`, a field that is meant for the tool's host only."""
     fields = cast(dict[str, object], said) if isinstance(said, dict) else {"message": said}
     message = _text(fields.get("message"), context) or "the tool reported a failure and gave no reason"
     details = fields.get("details")

@@ -1,4 +1,4 @@
-"""Parameters of a call: read strictly, and refused in a sentence that names the parameter."""
+"""Parses the parameters of a tool call strictly and explains a refusal with the parameter's name."""
 
 import difflib
 import re
@@ -20,14 +20,14 @@ _NAME_CHARS: Final = 60
 
 
 class ParamsError(CodedError):
-    """Parameters that a tool does not take; the message names the parameter, what was got and what was expected."""
+    """Invalid parameters of a call. The message names the parameter, the received value and the expected one."""
 
     def __init__(self, message: str) -> None:
         super().__init__("tool_params_invalid", message)
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of one tool: the Struct they are read into, its schema, and other names that some go by."""
+    """The parameters of one tool: the Struct they are parsed into, its schema and accepted alternative names."""
 
     tool_id: str
     struct: type[msgspec.Struct]
@@ -35,7 +35,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     renamed: Mapping[str, str]
 
     def parse(self, text: str) -> dict[str, object]:
-        """The values by the names that the function has for them; raises `ParamsError`."""
+        """Return the values by the function's parameter names; raise `ParamsError` if they are invalid."""
         given = self._known(_object(text))
         try:
             values = msgspec.convert(given, self.struct)
@@ -70,7 +70,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Those of the known names that are most like this one, the likeliest first."""
+    """Return the known names that are most similar to this one, best match first."""
     return difflib.get_close_matches(name[:_NAME_CHARS].lower(), list(known), most, 0.5)
 
 
@@ -96,7 +96,7 @@ def _steps(place: str) -> list[str]:
 
 
 def _got(given: object, steps: Iterable[str]) -> str:
-    """The value at that place as JSON, where it can be found and is worth repeating."""
+    """Return the value at that location as JSON; empty if the location cannot be found."""
     here = given
     for step in steps:
         if isinstance(here, dict) and step in here:

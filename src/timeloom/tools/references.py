@@ -1,4 +1,4 @@
-"""What a reference brings in: the text at a logical path, if the agent can see that it is there."""
+"""Loads the text of a `ref:` parameter if its path is visible to the agent."""
 
 from typing import Final, cast
 
@@ -15,18 +15,18 @@ from timeloom.tools.parameters import ParamsError
 from timeloom.wire.block_json import block_json
 
 _NEWEST: Final = 8
-"""Entries of one path that are looked at, besides the first: a path that is read again and again has many."""
+"""Newest entries of one path that are examined besides the first; a path that is read repeatedly has many."""
 
 
 class NotVisibleError(CodedError):
-    """A reference to what the agent cannot see."""
+    """A reference to a path that is not visible to the agent."""
 
     def __init__(self, message: str) -> None:
         super().__init__("protocol_violation.param_ref_not_visible", message)
 
 
 async def referred_text(path: LogicalPath, timeline: TimelineReader, max_bytes: int) -> str:
-    """The newest text at that path, as it was left there and not as a prompt may have shortened it."""
+    """Return the newest text at that path as it was recorded, not as a prompt may have shortened it."""
     if isinstance(path, SourcesPath):
         return await _sources_text(path, timeline, max_bytes)
     if not in_sight(str(path), timeline.views):
@@ -35,7 +35,7 @@ async def referred_text(path: LogicalPath, timeline: TimelineReader, max_bytes: 
 
 
 def in_sight(path: str, views: Views) -> bool:
-    """Whether an entry at that path, or the one that its alias means, is shown as itself."""
+    """Return whether the prompt shows an entry at that path or alias unshortened."""
     visible = views.visible
     seqs = [*visible.at_path.get(path, ()), *((visible.at_alias[path],) if path in visible.at_alias else ())]
     return any(seq in visible.shown and visible.shown[seq] is None for seq in seqs)
@@ -56,7 +56,7 @@ async def _sources_text(path: SourcesPath, timeline: TimelineReader, max_bytes: 
 
 
 async def _source_text(row: SourceRow, timeline: TimelineReader, max_bytes: int) -> str:
-    """The body of the source; for a file or attachment without one, what is at its path."""
+    """Return the body of the source; for a file or attachment without a body, the text at its path."""
     if not row.content and row.artifact_path and timeline.views.paths.find(row.artifact_path):
         return await _text_at(row.artifact_path, timeline, max_bytes)
     return await _loaded(row.content or row.text, timeline, max_bytes, f"source {row.sid}")
@@ -76,7 +76,7 @@ async def _text_at(path: str, timeline: TimelineReader, max_bytes: int) -> str:
 
 
 async def _original(path: str, timeline: TimelineReader) -> Entry | None:
-    """The newest entry that has the content of the path itself; one that shows it again may show a part of it."""
+    """Return the newest entry with original content of the path; output of a read may be partial."""
     views = timeline.views
     seqs = list(views.paths.find(path))
     artifact = views.artifacts.artifacts.get(path)
@@ -89,7 +89,7 @@ async def _original(path: str, timeline: TimelineReader) -> Entry | None:
 
 
 def _text_of(entry: Entry) -> Text | None:
-    """The text of the block, or where it has none the one that stands for it in its JSON form."""
+    """Return the text of the block; the text of its JSON form if the block has no text field."""
     if "text" in entry.block.__struct_fields__:
         return cast(Text | None, getattr(entry.block, "text", None))
     return block_json(entry).text

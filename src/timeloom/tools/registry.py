@@ -1,4 +1,4 @@
-"""The registry: tools by their ids and aliases, and what is said of an id that no tool has."""
+"""Looks tools up by id or alias and suggests similar ids for an unknown one."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from timeloom.ports.tool import Outcome, Tool, ToolContext, ToolSpec
 from timeloom.tools.parameters import nearest
 
 MAX_ID_CHARS: Final = 128
-"""Longest id of a tool. Smaller refuses names that servers of tools use; larger lets a name fill the catalogue."""
+"""Longest id of a tool. Smaller refuses names that tool servers use; larger lets a name fill the catalogue."""
 
 _ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
 _NEAR: Final = 3
@@ -18,10 +18,10 @@ _SHOWN_CHARS: Final = 60
 
 
 class ToolRegistry:
-    """Tools under their ids; it does not change, so that what a turn was told of stays true while it runs."""
+    """An immutable set of tools by id, so that the catalogue of a turn stays valid while the turn runs."""
 
     one_at_a_time: ClassVar[bool] = False
-    """Whether a call must be over before another is admitted, also where a program makes several at once."""
+    """Whether a call must end before the next is admitted, also if a program makes several calls at once."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -32,30 +32,30 @@ class ToolRegistry:
                 self._take(name, tool)
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that id or alias, if there is one."""
+        """Return the tool with that id or alias, or None."""
         return self._names.get(name)
 
     def resolve(self, name: str) -> Tool:
-        """The tool of that id or alias, or one whose every call says that there is none and what is near."""
+        """Return the tool with that id or alias; otherwise an `UnknownTool` whose calls fail with similar ids."""
         return self._names.get(name) or UnknownTool(name, self._near(name))
 
     def own_id(self, name: str) -> str:
-        """The id of the tool that has that id or alias; the name itself where none has."""
+        """Return the id of the tool with that id or alias; the name itself if there is none."""
         tool = self._names.get(name)
         return tool.spec.tool_id if tool else name
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the catalogue shows, by id."""
+        """Return the specs for the catalogue, sorted by id."""
         return tuple(tool.spec for tool in self)
 
     def and_also(self, tools: Iterable[Tool]) -> "ToolRegistry":
-        """A registry with these tools too; an id that is taken is refused."""
+        """Return a registry that also contains these tools; raise if an id is already used."""
         return ToolRegistry([*self, *tools])
 
     def only(self, allowed: Iterable[str]) -> "ToolRegistry":
-        """A registry of those that are allowed: by id, by alias, or all of a family with `family.*`.
+        """Return a registry of the allowed tools: by id, by alias, or a whole family with `family.*`.
 
-        An allowed name that no tool has allows nothing: the list may be older or newer than the tools.
+        An allowed name without a tool is ignored: the list may be older or newer than the tools.
         """
         names = frozenset(allowed)
         return ToolRegistry(tool for tool in self if _is_allowed(tool.spec, names))
@@ -68,14 +68,14 @@ class ToolRegistry:
 
     def _take(self, name: str, tool: Tool) -> None:
         if len(name) > MAX_ID_CHARS or not _ID.fullmatch(name):
-            raise CodedError("tool_malformed", f"the id of a tool is like family.name, got {name[:_SHOWN_CHARS]!a}")
+            raise CodedError("tool_malformed", f"a tool id must look like family.name, got {name[:_SHOWN_CHARS]!a}")
         if name in self._names:
             taken_by = self._names[name].spec.tool_id
             raise CodedError("tool_malformed", f"{name!a} is an id or alias of {taken_by} and of {tool.spec.tool_id}")
         self._names[name] = tool
 
     def _near(self, name: str) -> tuple[str, ...]:
-        """Ids with the same last word, which is what models mix up most, then those that are spelled alike."""
+        """Return ids with the same last word, which models confuse most, then ids with similar spelling."""
         last = name.rpartition(".")[2]
         same = [tool_id for tool_id in self._tools if last and tool_id.endswith(f".{last}")]
         alike = [self._names[close].spec.tool_id for close in nearest(name, self._names, _NEAR)]
@@ -83,7 +83,7 @@ class ToolRegistry:
 
 
 class UnknownTool:
-    """Stands for an id that no tool has: a call of it is answered, and nothing runs."""
+    """A placeholder for an id without a tool: each call returns an error and runs nothing."""
 
     def __init__(self, name: str, near: tuple[str, ...] = ()) -> None:
         self._spec = ToolSpec(tool_id=name, purpose="There is no such tool.", effect="pure")
@@ -91,11 +91,11 @@ class UnknownTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The id that was asked for; repeating the call does nothing."""
+        """A spec with the requested id; its effect is `pure`, because a repeated call does nothing."""
         return self._spec
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        """An outcome with the error `unknown_tool`."""
+        """Return an outcome with the error `unknown_tool`."""
         name = self._spec.tool_id
         shown = f"{name[:_SHOWN_CHARS]!a}{'…' if len(name) > _SHOWN_CHARS else ''}"
         hint = f"; the nearest are {', '.join(self._near)}" if self._near else "; choose one of the catalogue"

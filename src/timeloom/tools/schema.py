@@ -1,4 +1,4 @@
-"""JSON Schema of a tool's parameters, and the words in which a refusal says what was expected."""
+"""Builds the JSON Schema of a tool's parameters and describes parts of it in words for error messages."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
@@ -10,7 +10,7 @@ from timeloom.core.codes import CodedError
 JsonSchema = dict[str, object]
 
 MAX_WORDS_CHARS: Final = 300
-"""Longest description of what was expected. Smaller cuts lists of choices; larger repeats the catalogue."""
+"""Longest description of an expected value. Smaller cuts lists of choices; larger repeats the catalogue."""
 
 _ANY: Final = "x-any"
 _WORD_DEPTH: Final = 3
@@ -24,10 +24,9 @@ _TYPE_WORDS: Final = {
 
 
 def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str]) -> JsonSchema:
-    """The schema of an object with these fields; free-form maps say that they are free, and nothing else is.
+    """Return the schema of an object with these fields; only free-form maps allow additional properties.
 
-    Raises for a nested Struct that would pass over what it does not know: the model would not learn that it was
-    not understood.
+    Raises for a nested Struct that ignores unknown fields: the model would not learn that a field was ignored.
     """
     try:
         whole = msgspec.json.schema(params, schema_hook=_custom)
@@ -37,7 +36,7 @@ def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str])
     top = components.pop(str(whole["$ref"]).rpartition("/")[2])
     for name, component in components.items():
         if "properties" in component and component.get("additionalProperties") is not False:
-            raise CodedError("tool_malformed", f"{name} is a parameter's type and needs forbid_unknown_fields=True")
+            raise CodedError("tool_malformed", f"{name} is a parameter type and needs forbid_unknown_fields=True")
     top.pop("title", None)
     properties = cast(dict[str, JsonSchema], top["properties"])
     for name, text in descriptions.items():
@@ -49,7 +48,7 @@ def params_schema(params: type[msgspec.Struct], descriptions: Mapping[str, str])
 
 
 def fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
-    """What the schema says at that place inside an object, or of the nearest place around it that it knows."""
+    """Return the schema at that location, or at the nearest enclosing location that is described."""
     here = schema
     for step in steps:
         inner = _resolved(schema, here)
@@ -62,7 +61,7 @@ def fragment(schema: JsonSchema, steps: Iterable[str]) -> JsonSchema:
 
 
 def words(schema: JsonSchema, part: JsonSchema) -> str:
-    """What a value of this part of the schema is, in words."""
+    """Return a description in words of the values that this part of the schema accepts."""
     text = _words(schema, part, _WORD_DEPTH)
     return text if len(text) <= MAX_WORDS_CHARS else text[: MAX_WORDS_CHARS - 1] + "…"
 
@@ -70,11 +69,11 @@ def words(schema: JsonSchema, part: JsonSchema) -> str:
 def _custom(kind: type) -> JsonSchema:
     if kind is object:
         return {_ANY: True}
-    raise TypeError(f"{kind.__name__} is not one")
+    raise TypeError(f"{kind.__name__} has no JSON form")
 
 
 def _opened(value: object) -> object:
-    """The same where a value of any type is `true`, and a map that says nothing of its values takes any."""
+    """Return the schema with `{}` for a value of any type, and maps without a value type open to any value."""
     if isinstance(value, list):
         return [_opened(item) for item in cast(list[object], value)]
     if not isinstance(value, dict):
@@ -88,7 +87,7 @@ def _opened(value: object) -> object:
 
 
 def _resolved(schema: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """The part itself, what it refers to, or of several alternatives the first that has something inside."""
+    """Return the part, the definition that it refers to, or the first of several alternatives that is a container."""
     if "$ref" in part:
         return cast(dict[str, JsonSchema], schema["$defs"])[str(part["$ref"]).rpartition("/")[2]]
     for choice in cast(list[JsonSchema], part.get("anyOf", [])):

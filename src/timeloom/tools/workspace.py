@@ -1,7 +1,7 @@
-"""The workspace: the files of a conversation in OUT_DIR, a folder for each turn.
+"""Reads and writes the files of a conversation in OUT_DIR, which has one folder per turn.
 
-`<turn>/files` and `<turn>/outputs` of the current turn may be written; what other turns left, and what users sent, is
-brought here read-only. Nothing is reached through a symbolic link, and no message names a folder of the host.
+`<turn>/files` and `<turn>/outputs` of the current turn are writable. Files of other turns and attachments are copied
+here read-only. Symbolic links are never followed, and no message names a folder of the host.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from timeloom.core.paths import PathError, PhysicalPath
 from timeloom.platform.open_beneath import BeneathError, open_beneath, open_folder_beneath
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-"""Largest file that is read or written. Smaller refuses datasets that people attach; larger fills memory, since a file
-is held whole while it is brought here."""
+"""Largest file that is read or written. Smaller refuses datasets that people attach; larger fills memory, because a
+file is held in memory while it is copied."""
 
 MAX_WALKED_FILES: Final = 20_000
-"""Most files that a walk visits. Fewer misses parts of large trees; more makes a search of a bad folder slow."""
+"""Most files that a listing visits. Fewer misses parts of large trees; more makes a search of a bad folder slow."""
 
 MAX_WALKED_DEPTH: Final = 64
-"""Deepest folder of a walk. Deeper ones are left out: each level costs an open descriptor."""
+"""Deepest folder of a listing. Deeper ones are omitted: each level costs an open descriptor."""
 
 UNSEEN: Final = ".part-"
-"""How the names begin of files that are no one's work: those being written, and what is kept of a change."""
+"""Name prefix of internal files: those being written, and undo records."""
 _READ_ONLY: Final = 0o444
 _EDITABLE: Final = 0o644
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -44,20 +44,20 @@ class WorkspaceError(CodedError):
 
 
 class Walk(msgspec.Struct, frozen=True):
-    """The files that were found, in the order of their paths; `complete` is false where some were left out."""
+    """Files sorted by path; `complete` is false if some were omitted."""
 
     files: tuple[PhysicalPath, ...]
     complete: bool = True
 
 
 class Workspace:
-    """Reads and writes beneath one OUT_DIR; calls block, so a tool makes them in a thread."""
+    """Reads and writes below one OUT_DIR. Calls block, so tools make them in a thread."""
 
     def __init__(self, out_dir: Path) -> None:
         self._out_dir = out_dir
 
     def size(self, path: PhysicalPath) -> int | None:
-        """The size of the file in bytes; nothing where there is none."""
+        """Return the size of the file in bytes; None if it does not exist."""
         try:
             descriptor = open_beneath(self._out_dir, path)
         except OSError as error:
@@ -68,7 +68,7 @@ class Workspace:
             os.close(descriptor)
 
     def read(self, path: PhysicalPath) -> bytes | None:
-        """What the file holds; nothing where there is none."""
+        """Return the content of the file; None if it does not exist."""
         try:
             descriptor = open_beneath(self._out_dir, path)
         except OSError as error:
@@ -79,14 +79,14 @@ class Workspace:
         return data
 
     def open(self, path: PhysicalPath) -> int | None:
-        """A descriptor of the file for reading; nothing where there is none."""
+        """Return a descriptor of the file for reading; None if it does not exist."""
         try:
             return open_beneath(self._out_dir, path)
         except OSError as error:
             return _absent(error)
 
     def write(self, path: PhysicalPath, data: bytes, *, read_only: bool = False) -> None:
-        """Puts the bytes there in one step: who reads meanwhile sees the old file or the new one."""
+        """Write the file atomically: concurrent readers see the old content or the new."""
         _check_size(len(data))
         *folders, name = path.names
         try:
@@ -104,18 +104,18 @@ class Workspace:
             raise _failed(error) from None
 
     def bring(self, path: PhysicalPath, data: bytes, *, read_only: bool) -> bool:
-        """Makes the file hold these bytes; says whether it had to be written."""
+        """Write the file unless it already has this content; return whether it was written."""
         try:
             if self.read(path) == data:
                 return False
         except (BeneathError, WorkspaceError):
-            # Something else stands there, such as a link: writing puts the file in its place.
+            # Another kind of file is at this path, such as a link: writing replaces it.
             pass
         self.write(path, data, read_only=read_only)
         return True
 
     def remove(self, path: PhysicalPath) -> bool:
-        """Takes the file away; says whether there was one."""
+        """Delete the file; return whether it existed."""
         *folders, name = path.names
         try:
             folder = open_folder_beneath(self._out_dir, folders)
@@ -129,7 +129,7 @@ class Workspace:
         return True
 
     def walk(self, folder: Sequence[str]) -> Walk:
-        """The files in that folder and below; links, and names that no path can have, are passed over."""
+        """Return the files in that folder and below, without links and names that no path can have."""
         found: list[PhysicalPath] = []
         for names in self._names(folder):
             with contextlib.suppress(PathError):
@@ -154,18 +154,18 @@ class Workspace:
 
 
 def _is_file(name: str, folder: int) -> bool:
-    """Whether it is a plain file, and somebody's work."""
+    """Return whether it is a regular file and not an internal one."""
     if name.startswith(UNSEEN):
         return False
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except OSError:
-        # It was there a moment ago.
+        # The file was deleted since the folder was listed.
         return False
 
 
 def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
-    """The file under its name, by way of another name in the same folder."""
+    """Replace the file atomically by way of a temporary name in the same folder."""
     part = f"{UNSEEN}{os.getpid()}-{next(_numbers)}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(part, dir_fd=folder)
@@ -175,9 +175,9 @@ def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
             file.flush()
             os.fchmod(file.fileno(), mode)
             with contextlib.suppress(FileExistsError):
-                # It has no name before it is whole: whoever is killed while they write leaves nothing.
+                # The file has no name until it is complete: a process killed while writing leaves nothing behind.
                 os.link(f"/proc/self/fd/{file.fileno()}", part, dst_dir_fd=folder)
-            # A rename puts the file in the place of a link, never of what the link points to.
+            # A rename replaces a link, never the target of the link.
             os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -186,7 +186,7 @@ def _replace(folder: int, name: str, data: bytes, mode: int) -> None:
 
 
 def _opened_part(folder: int, part: str) -> int:
-    """A new file in the folder, without a name where the system and its file system have such."""
+    """Open a new file in the folder, unnamed (O_TMPFILE) where the file system supports it."""
     if _NAMELESS is not None:
         try:
             return os.open(".", os.O_WRONLY | _NAMELESS | os.O_CLOEXEC, 0o600, dir_fd=folder)
@@ -202,13 +202,13 @@ def _check_size(size: int) -> None:
 
 
 def _absent(error: OSError) -> None:
-    """Nothing where the error says that nothing is there; any other error is one of the workspace."""
+    """Return None if the error says that the file does not exist; otherwise raise a `WorkspaceError`."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR):
         raise _failed(error) from None
 
 
 def _failed(error: OSError) -> WorkspaceError:
-    # Only the system's name of the error: its text may name a folder of the host.
+    # Only the symbolic name of the error: its text may name a folder of the host.
     name = errno.errorcode.get(error.errno or 0, "an unknown error")
     if error.errno in _FULL:
         said = f"the disk is full that has the data folder, where the files of conversations lie ({name}); "

@@ -1,1 +1,1 @@
-"""Wire: blocks to JSON and back, and every other form that leaves or enters the process."""
+"""Serialization: blocks as JSON, journal records, snapshots and exports."""

@@ -1,4 +1,4 @@
-"""The JSON form of blocks: objects with type, author, turn, time, MIME type, path, text or base64, and meta."""
+"""Converts blocks to JSON objects and back."""
 
 import json
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from timeloom.wire.layouts import Fields, layout_of
 
 
 class BlockJson(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A block as it stands on the wire; what is empty is left out."""
+    """The JSON object of a block; empty fields are omitted."""
 
     type: str
     author: str = ""
@@ -52,7 +52,7 @@ _BY_TYPE: Final = MappingProxyType(
 
 
 def encode_block(draft: Draft) -> bytes:
-    """The block's JSON object; one that came from outside in another spelling is given back as it came."""
+    """Return the block's JSON object; a block that arrived in another spelling is returned as it arrived."""
     given = draft.block.json if isinstance(draft.block, Unknown) else draft.original
     if given and isinstance(given, str):
         return given.encode()
@@ -60,7 +60,7 @@ def encode_block(draft: Draft) -> bytes:
 
 
 def block_json(draft: Draft) -> BlockJson:
-    """The JSON form of a typed block as a value; references to stored payloads stand in `meta.blobs`."""
+    """Return the JSON object of a typed block; references to stored payloads are in `meta.blobs`."""
     block = draft.block
     fields = cast(Fields, msgspec.to_builtins(block))
     blobs = {name: fields.pop(name) for name in _blob_fields(fields)}
@@ -87,10 +87,10 @@ def block_json(draft: Draft) -> BlockJson:
 
 
 def decode_block(data: bytes, ts: str) -> Draft:
-    """The draft that the JSON object stands for; `ts` is used where it has no time of its own.
+    """Return the draft for a JSON object; `ts` is used if the object has no time.
 
-    An object of unknown type, or of a known type in a form that its block refuses, becomes `Unknown`. Whatever it
-    becomes, `encode_block` gives the same object again.
+    An object of an unknown type, or of a known type with invalid fields, becomes `Unknown`. In every case,
+    `encode_block` returns the same object again.
     """
     try:
         text = data.decode().strip()
@@ -107,7 +107,7 @@ def decode_block(data: bytes, ts: str) -> Draft:
 
 
 def _time(said: str, ts: str) -> str:
-    """The block's own time where it is one, in the spelling that entries have."""
+    """Return the block's time in the format of entries if it is valid, otherwise `ts`."""
     said = said.removesuffix("+00:00") + "Z" if said.endswith("+00:00") else said
     return said if is_timestamp(said) else ts
 
@@ -136,7 +136,7 @@ def _top(wire: BlockJson) -> Fields:
 
 
 def _class_of(wire: BlockJson) -> type[AnyBlock]:
-    """The class by type; of the results that came without a role, by what they look like."""
+    """Return the block class by type; result types without a role are guessed from their fields."""
     classes = _BY_TYPE.get(wire.type)
     if classes is None:
         raise BlockError(f"no block has the type {wire.type[:60]!r}")
@@ -157,7 +157,7 @@ def _guessed_role(wire: BlockJson) -> str:
 
 
 def _from_path(path: str) -> Fields:
-    """The fields that the path alone gives; older logs say a call's id or a round's number nowhere else."""
+    """Return the fields that the path contains; older logs store a call's id or a round's number only there."""
     try:
         return _path_fields(parse(path))
     except PathError:
@@ -180,7 +180,10 @@ def _path_fields(path: LogicalPath) -> Fields:
 
 
 def _unreadable(data: bytes, ts: str, error: Exception) -> Draft:
-    """An object that is JSON and has what no typed value has, such as half of a surrogate pair; else `BlockError`."""
+    """Return a draft for JSON that no typed value can hold, such as a lone surrogate.
+
+    Raises `BlockError` if the data is not a JSON object.
+    """
     text = ""
     try:
         text = data.decode().strip()
@@ -188,7 +191,7 @@ def _unreadable(data: bytes, ts: str, error: Exception) -> Draft:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise BlockError(f"a block is a JSON object, got something else: {error}") from error
+        raise BlockError(f"a block must be a JSON object: {error}") from error
     return _unknown(cast(Fields, found), text, ts)
 
 

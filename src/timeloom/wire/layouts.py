@@ -1,4 +1,4 @@
-"""Layouts: what of each block stands in `text`, what in `meta` and what in `path` of its JSON form."""
+"""Layouts: which fields of each block go into `text`, `meta` and `path` of its JSON object."""
 
 from collections.abc import Callable
 from types import MappingProxyType
@@ -34,11 +34,11 @@ _HOSTING: Final = ("hosted_uri", "rn", "key")
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """One type's way into `text` and back.
+    """How one block type is packed into `text` and unpacked again.
 
-    `pack` takes what belongs into the text out of the fields and gives the text; what it leaves goes to `meta`.
-    `unpack` does the reverse: it puts what the text says among the fields that `meta` gave. `role` stands in
-    `meta.role` and tells apart the types that share one `type`.
+    `pack` removes the fields that belong into the text and returns the text; the remaining fields go into `meta`.
+    `unpack` does the reverse: it adds the fields of the text to the fields from `meta`. `role` is stored in `meta.role`
+    and distinguishes classes that share one `type`.
     """
 
     pack: Callable[[Draft, Fields], str | None]
@@ -47,7 +47,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def layout_of(cls: type[AnyBlock]) -> Layout:
-    """The layout of that class; most put their text into `text` and all else into `meta`."""
+    """Return the layout of that class; the default stores the text in `text` and all other fields in `meta`."""
     return _LAYOUTS.get(cls, _PLAIN)
 
 
@@ -84,7 +84,7 @@ def _unpack_digest(text: str | None, fields: Fields) -> None:
 
 
 def _with_call(digest: Fields, fields: Fields) -> Fields:
-    """The digest with the id of its block's call, which the block alone stores."""
+    """Return the digest with the id of its call, which is stored only in the block."""
     if "tool_call_id" in digest or "tool_call_id" not in fields:
         return digest
     return {**digest, "tool_call_id": fields["tool_call_id"]}
@@ -117,7 +117,7 @@ def _unpack_call(text: str | None, fields: Fields) -> None:
 
 
 class _PlanText(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A plan as the JSON form has it: statuses by the number of the step."""
+    """A plan in its JSON form: statuses by step number."""
 
     plan_id: PlanId
     steps: tuple[str, ...]
@@ -191,7 +191,7 @@ def _pack_content(draft: Draft, fields: Fields) -> str | None:
 
 
 def _physical_path(path: str) -> str:
-    """Where the artifact is on disk; only files are."""
+    """Return the path of the artifact on disk; empty if it is not a file."""
     return str(physical(parse(path))) if path.startswith("fi:") else ""
 
 

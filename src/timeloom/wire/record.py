@@ -1,7 +1,7 @@
-"""Records: the form in which an entry stands in a journal, and the way back.
+"""Encodes entries as journal records and decodes them.
 
-A record is two or three lines: the turn (without its `turn_`, `-` for none) and the time; the block as JSON, tagged by
-type; and, where there is one, the original as JSON. JSON escapes line breaks, so the lines are what they seem.
+A record has two or three lines: the turn (without `turn_`, or `-` for none) and the time; the block as JSON, tagged by
+type; and optionally the original as JSON. JSON escapes line breaks, so no value contains one.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from timeloom.core.payload import Text
 from timeloom.core.timeline import NO_TURN, Draft, Entry
 
 RECORD_VERSION: Final = 1
-"""The newest form of records that this version writes and reads; older ones are brought up to it when read."""
+"""The newest record version that this release writes and reads; older records are upgraded when read."""
 
 _TURN: Final = "turn_"
 _ENCODER: Final = msgspec.json.Encoder()
@@ -24,14 +24,14 @@ _ORIGINAL: Final = msgspec.json.Decoder(Text)
 
 
 class RecordError(CodedError):
-    """A record that does not decode."""
+    """A record cannot be decoded."""
 
     def __init__(self, message: str) -> None:
         super().__init__("entry_damaged", message)
 
 
 def encode_record(draft: Draft) -> bytes:
-    """The draft as a record; refuses text that has no UTF-8 form."""
+    """Return the draft as a record; raises `BlockError` for text that cannot be encoded as UTF-8."""
     turn = draft.turn_id.removeprefix(_TURN) or "-"
     try:
         record = b"%b %b\n%b" % (turn.encode(), draft.ts.encode(), _ENCODER.encode(draft.block))
@@ -41,7 +41,7 @@ def encode_record(draft: Draft) -> bytes:
 
 
 def decode_record(data: bytes, seq: int) -> Entry:
-    """The entry at that seq; a block of a type or form unknown to this version comes back as `Unknown`."""
+    """Return the entry with that seq; a block that this version does not know becomes `Unknown`."""
     head, _, rest = data.partition(b"\n")
     block, _, original = rest.partition(b"\n")
     try:
@@ -61,7 +61,7 @@ def _decode_block(data: bytes) -> AnyBlock:
     try:
         return _BLOCK.decode(data)
     except msgspec.ValidationError:
-        # JSON, but not of a form that this version knows.
+        # Valid JSON, but of a type or form that this version does not know.
         return Unknown(json=data.decode(), foreign_type=msgspec.json.decode(data, type=_Typed).type)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of views as bytes, and the way back."""
+"""Encodes snapshots of views and decodes them."""
 
 from typing import Final
 
@@ -10,16 +10,16 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Views)
 
 SNAPSHOT_VERSION: Final = f"views-{VIEWS_VERSION}"
-"""The key under which snapshots are kept; those of other versions are never read."""
+"""The key under which snapshots are stored; snapshots of other versions are never read."""
 
 
 def encode_views(views: Views) -> bytes:
-    """The views as bytes."""
+    """Return the views as bytes."""
     return _ENCODER.encode(views)
 
 
 def decode_views(data: bytes) -> Views | None:
-    """The views that the bytes stand for; None where they stand for none, so that the caller folds anew."""
+    """Return the decoded views, or None if the bytes are invalid; the caller then folds the log again."""
     try:
         return _DECODER.decode(data)
     except (msgspec.MsgspecError, ValueError):

@@ -1,4 +1,4 @@
-"""Exports: a conversation as `conv.timeline.v1` and its sources as `conv:sources_pool`, piece by piece."""
+"""Exports a conversation as `conv.timeline.v1` and its sources as `conv:sources_pool`, piece by piece."""
 
 from typing import Final, cast
 
@@ -17,13 +17,13 @@ TIMELINE_TYPE: Final = "conv.timeline.v1"
 SOURCES_TYPE: Final = "conv:sources_pool"
 
 CONTENT_CHARS: Final = 200
-"""How much of a written file's content stays in its call; the file itself has the rest."""
+"""How many characters of a written file's content remain in its call; the file contains the rest."""
 
 _JSON: Final = msgspec.json.Decoder(dict[str, object])
 
 
 def timeline_head(conversation: ConversationId, views: Views) -> bytes:
-    """The start of the object, up to the first block."""
+    """Return the start of the object, up to the first block."""
     said = views.conversation
     head: dict[str, object] = {"type": TIMELINE_TYPE, "conversation_id": conversation}
     if said.header:
@@ -33,12 +33,12 @@ def timeline_head(conversation: ConversationId, views: Views) -> bytes:
 
 
 def timeline_block(entry: Entry, views: Views) -> bytes:
-    """One block as it stands now: hidden, replaced, edited and numbered as the whole log says."""
+    """Return one block in its current state: hidden, replaced, edited and numbered as the whole log defines."""
     data = encode_block(_shortened(_edited(entry, views), views))
     try:
         block = _JSON.decode(data)
     except (msgspec.MsgspecError, RecursionError):
-        # A foreign object that only its own text can say.
+        # A foreign object that msgspec cannot decode; it is exported unchanged.
         return data
     changes = _hidden_meta(entry.seq, views)
     if changes:
@@ -49,28 +49,28 @@ def timeline_block(entry: Entry, views: Views) -> bytes:
 
 
 def timeline_foot(views: Views) -> bytes:
-    """The end of the object: the compact snapshot of the pool."""
+    """Return the end of the object: the compact snapshot of the sources pool."""
     rows = [row_to_json(compact(row)) for row in views.sources.pool.ordered()]
     return b'],"sources_pool":' + msgspec.json.encode(rows) + b"}"
 
 
 def sources_head(conversation: ConversationId) -> bytes:
-    """The start of the pool's object, up to its first row."""
+    """Return the start of the pool's object, up to its first row."""
     return msgspec.json.encode({"type": SOURCES_TYPE, "conversation_id": conversation})[:-1] + b',"rows":['
 
 
 def sources_row(row: SourceRow) -> bytes:
-    """One full row."""
+    """Return one complete row."""
     return msgspec.json.encode(row_to_json(row))
 
 
 def sources_foot() -> bytes:
-    """The end of the pool's object."""
+    """Return the end of the pool's object."""
     return b"]}"
 
 
 def _edited(entry: Entry, views: Views) -> Entry:
-    """The entry with `edited` set on the metadata of every version of an artifact but the first."""
+    """Return the entry with `edited` set, if it is metadata of a later version of an artifact."""
     block = entry.block
     if not isinstance(block, ResultDigest) or entry.original or entry.seq not in views.artifacts.edit_seqs:
         return entry
@@ -78,7 +78,7 @@ def _edited(entry: Entry, views: Views) -> Entry:
 
 
 def _shortened(entry: Entry, views: Views) -> Entry:
-    """The call with its `content` cut to a start where the file it wrote is on the timeline anyway."""
+    """Return the call with its `content` truncated, if the timeline contains the file that it wrote."""
     block = entry.block
     if not isinstance(block, ToolCall) or not isinstance(block.params, str) or len(block.params) <= CONTENT_CHARS:
         return entry
@@ -111,7 +111,7 @@ def _hidden_meta(seq: int, views: Views) -> dict[str, object]:
 
 
 def _numbered_path(entry: Entry, views: Views) -> str:
-    """The numbered path of an answer or summary that is no longer the newest of its turn."""
+    """Return the numbered path of an answer or summary that is no longer the newest of its turn."""
     if not isinstance(entry.block, Completion | WorkingSummary | RangeSummary) or entry.original:
         return ""
     return "" if views.paths.aliases.get(entry.alias) == entry.seq else entry.path

@@ -1,4 +1,4 @@
-"""Sentences as vectors: MiniLM's six layers over its own weights, so that texts of one meaning lie close together."""
+"""Computes sentence embeddings with the MiniLM model (six layers), in numpy."""
 
 import importlib
 import itertools
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 MAX_PIECES: Final = 64
-"""Longest text read, in pieces of words; what follows says little more of what a sentence wants."""
+"""Maximum number of tokens of a text; later ones add little to the meaning of a request."""
 
 LAYERS: Final = 6
 HEADS: Final = 12
 
 
 class SentenceModel:
-    """Turns texts into vectors of length one, whose product is how alike they are: 1 for the same, about 0 for none."""
+    """Computes unit vectors of texts; their dot product is the similarity, 1 for equal and about 0 for unrelated."""
 
     def __init__(self, folder: Path) -> None:
         self._pieces = WordPieces.from_file(folder / "vocab.txt")
-        # Any: the array library is an extra that is imported here, where it is needed.
+        # Any: numpy is an optional dependency that is imported here.
         self._np: Any = _arrays()
         self._weights = _read(folder / "model.safetensors", self._np)
         self._known: dict[str, Vector] = {}
 
     def vectors(self, texts: Sequence[str]) -> "list[Vector]":
-        """The vectors of the texts; those of texts that were asked for before are remembered."""
+        """Return the vectors of the texts; vectors are cached."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
@@ -47,12 +47,12 @@ class SentenceModel:
         return [self._known[text] for text in texts]
 
     def likeness(self, left: str, right: str) -> float:
-        """How alike two texts are."""
+        """Return the similarity of two texts."""
         one, other = self.vectors([left, right])
         return float(one @ other)
 
     def _made(self, texts: Sequence[str]) -> "list[Vector]":
-        # All texts go through a layer as one long array, for few large products are far quicker than many small ones.
+        # All texts pass a layer as one array, because few large products are much faster than many small ones.
         np, weights = self._np, self._weights
         numbers = [self._pieces.numbers(text, MAX_PIECES) for text in texts]
         ends = [0, *itertools.accumulate(map(len, numbers))]
@@ -73,12 +73,12 @@ class SentenceModel:
         joined = self._dense(seen, f"{name}attention.output.dense")
         states = self._normal(states + joined, f"{name}attention.output.LayerNorm")
         inner = self._dense(states, f"{name}intermediate.dense")
-        # The usual approximation of the error function; the ranks it gives are the same.
+        # The tanh approximation of GELU; it gives the same ranking.
         inner = inner * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (inner + 0.044715 * inner * inner * inner)))
         return self._normal(states + self._dense(inner, f"{name}output.dense"), f"{name}output.LayerNorm")
 
     def _attended(self, query: "Vector", key: "Vector", value: "Vector") -> "Vector":
-        """What each piece of one text takes from the others."""
+        """Compute the self-attention of one text."""
         q, k, v = (part.reshape(len(part), HEADS, -1).transpose(1, 0, 2) for part in (query, key, value))
         weights = self._np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1]))
         seen = (weights / weights.sum(-1, keepdims=True)) @ v
@@ -98,11 +98,11 @@ _TOGETHER: Final = 64
 
 
 def _arrays() -> Any:
-    """The array library, with one thread: several wait for each other, which on a busy machine takes seconds."""
+    """Import numpy with one thread; several wait for each other, which takes seconds on a busy machine."""
     if "numpy" in sys.modules:
         return sys.modules["numpy"]
     before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = before or "1"  # it is read once, when the library is loaded
+    os.environ[_THREADS] = before or "1"  # read once, when the library is loaded
     try:
         return importlib.import_module("numpy")
     finally:
@@ -120,7 +120,7 @@ class _Tensor(msgspec.Struct):
 
 
 def _read(path: Path, np: Any) -> "dict[str, Vector]":
-    """The arrays of a safetensors file: the length of a JSON header, the header, then the numbers."""
+    """Load the arrays of a safetensors file: the length of a JSON header, the header, then the numbers."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = msgspec.json.decode(file.read(size), type=dict[str, msgspec.Raw])

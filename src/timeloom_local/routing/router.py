@@ -1,4 +1,4 @@
-"""The router: which tool a message is for, by how alike it is to what people say when they want each tool."""
+"""Routes a message to a tool by its similarity to example requests."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,14 +16,14 @@ ANSWER: Final = "answer"
 """The route of a message that needs no tool."""
 
 HELP: Final = "help"
-"""The route of a message that asks what can be done here."""
+"""The route of a message that asks for the model's abilities."""
 
 LEAST_LIKENESS: Final = 0.3
-"""Below this a message is like no example, and is answered."""
+"""Minimum similarity to an example; below it, a message is answered without a tool."""
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A tool, `answer` or `help`, with the example that was nearest and how near it was."""
+    """The route of a message (a tool, `answer` or `help`), with the most similar example and its similarity."""
 
     to: str
     example: str
@@ -31,13 +31,13 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Router:
-    """Compares messages with examples."""
+    """Routes messages by comparing them with examples."""
 
     def __init__(self, sentences: SentenceModel) -> None:
         self._sentences = sentences
 
     def route(self, message: str, offers: Sequence[Offer], barred: frozenset[str] = frozenset()) -> Route:
-        """The route of the nearest example; those in `barred` are not taken, whatever they are like."""
+        """Return the route of the most similar example; routes in `barred` are excluded."""
         known = [(name, example) for name, some in _examples(offers).items() for example in some]
         asked, *vectors = self._sentences.vectors([normal(message), *(example for _, example in known)])
         best = Route(ANSWER, "", LEAST_LIKENESS if ANSWER not in barred else -1.0)
@@ -47,18 +47,18 @@ class Router:
         return best
 
     def likeness(self, left: str, right: str) -> float:
-        """How alike two texts are."""
+        """Return the similarity of two texts."""
         return self._sentences.likeness(left, right)
 
     def nearest(self, question: str, texts: Sequence[str], count: int) -> list[int]:
-        """The indexes of the texts that are most like the question, in the order in which they stand."""
+        """Return the indexes of the `count` texts that are most similar to the question, in ascending order."""
         asked, *vectors = self._sentences.vectors([question, *texts])
         scores = [float(asked @ vector) for vector in vectors]
         return sorted(sorted(range(len(texts)), key=lambda at: -scores[at])[:count])
 
 
 def _examples(offers: Sequence[Offer]) -> Mapping[str, Sequence[str]]:
-    """Those that ship for known tools; for any other tool its own words."""
+    """Return the examples of each tool: the shipped ones, and those of its catalogue entry."""
     shipped = shipped_examples()
     found = {offer.tool_id: (*shipped.get(offer.tool_id, ()), *_own(offer, shipped)) for offer in offers}
     return {**found, ANSWER: shipped[ANSWER], HELP: shipped[HELP]}
@@ -71,6 +71,6 @@ def _own(offer: Offer, shipped: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 @cache
 def shipped_examples() -> Mapping[str, tuple[str, ...]]:
-    """What people say, by tool."""
+    """Return the shipped example requests by tool."""
     text = Path(__file__).with_name("examples.yaml").read_text(encoding="utf-8")
     return msgspec.convert(yaml.safe_load(text), type=dict[str, tuple[str, ...]])

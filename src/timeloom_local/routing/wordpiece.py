@@ -1,4 +1,4 @@
-"""Word pieces: a text as the numbers of its pieces in a vocabulary, as BERT models without case read it."""
+"""Tokenizes text with the WordPiece algorithm of uncased BERT models."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 MAX_WORD_CHARS: Final = 100
-"""Longest word that is looked up; longer ones count as unknown."""
+"""Longest word that is looked up; a longer one becomes the unknown token."""
 
 
 class WordPieces:
-    """A vocabulary of pieces."""
+    """A WordPiece tokenizer with its vocabulary."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._numbers = vocabulary
@@ -18,12 +18,12 @@ class WordPieces:
 
     @classmethod
     def from_file(cls, path: Path) -> "WordPieces":
-        """The vocabulary of a file that has one piece a line."""
+        """Load the vocabulary from a file with one piece per line."""
         lines = path.read_text(encoding="utf-8").split("\n")
         return cls({piece: number for number, piece in enumerate(lines) if piece})
 
     def numbers(self, text: str, limit: int) -> list[int]:
-        """The numbers of the text's pieces between the marks of beginning and end, at most `limit` in all."""
+        """Return the token ids of the text with the tokens for beginning and end, at most `limit` in all."""
         found = [self._begin]
         for word in _words(text):
             found += self._pieces(word)
@@ -32,7 +32,7 @@ class WordPieces:
         return [*found[: limit - 1], self._end]
 
     def _pieces(self, word: str) -> list[int]:
-        """The longest pieces from left to right; one unknown where some part has none."""
+        """Split a word into its longest pieces from left to right; the unknown token if a part has none."""
         if len(word) > MAX_WORD_CHARS:
             return [self._unknown]
         found: list[int] = []
@@ -49,7 +49,7 @@ class WordPieces:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Lower case, without accents; every mark and every ideograph is a word of its own."""
+    """Yield the words in lower case without accents; each punctuation mark, symbol or ideograph is a word."""
     plain = unicodedata.normalize("NFD", text.lower())
     word = ""
     for char in plain:

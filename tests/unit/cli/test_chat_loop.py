@@ -122,7 +122,7 @@ async def test_a_call_is_allowed_after_it_was_shown_in_full(tmp_path: Path) -> N
             assert words in shown
         assert rooms.sent == []
         terminal.enter("m")
-        await terminal.wait("that is all")
+        await terminal.wait("there are no more lines")
         terminal.enter("y just this once")
         shown = await terminal.wait("That is that.")
         assert "allowed by ann: just this once" in shown
@@ -152,7 +152,7 @@ async def test_commands_work_where_a_decision_is_asked_for(tmp_path: Path) -> No
         terminal.enter("/stop")
         await terminal.wait("stopped: the user stopped the turn")
         terminal.enter("/approve")
-        await terminal.wait("nothing waits for a decision")
+        await terminal.wait("no call waits for a decision")
         terminal.enter("/quit")
     assert rooms.sent == []
 
@@ -209,6 +209,6 @@ async def test_a_question_can_be_left_for_another_day(tmp_path: Path) -> None:
         terminal.press("\x03")
         await terminal.wait("not decided; the turn waits")
         terminal.press("\x03")
-        await terminal.wait("Ctrl-C once more leaves")
+        await terminal.wait("press Ctrl-C again")
         terminal.press("\x03")
     assert rooms.sent == []

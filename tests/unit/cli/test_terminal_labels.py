@@ -179,12 +179,12 @@ class TestAttaching:
         with (tmp_path / "huge.txt").open("wb") as file:
             file.truncate(MAX_TEXT_BYTES + 1)
         for name, said in (
-            ("photo.png", "is no text"),
-            ("odd", "is no text"),
-            ("latin.txt", "is no text in UTF-8"),
+            ("photo.png", "is not text"),
+            ("odd", "is not text"),
+            ("latin.txt", "is not UTF-8 text"),
             ("huge.txt", "at most 10.0 MB"),
             ("missing.txt", "cannot be read: No such file"),
-            (".", "is no file"),
+            (".", "is not a regular file"),
         ):
             with pytest.raises(AttachError, match=said):
                 read_file(str(tmp_path / name))

@@ -239,7 +239,7 @@ def test_decisions_of_people_and_acts_of_forgetting_are_told() -> None:
         Hidden(target=f"tc:turn_1.{CALL}.call", replacement="gone"),
         Titled(text="A \x1b[31mtitle"),
     )
-    assert sheet.text.startswith("refused by ann: too much\nallowed by bob\n· put older parts")
+    assert sheet.text.startswith("refused by ann: too much\nallowed by bob\n· removed older parts")
     assert sheet.titles == ["A ␛[31mtitle"]
 
 

@@ -203,8 +203,8 @@ def test_the_other_key_of_a_setting_counts_and_both_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         file_of("[react]\nmax_iterations = 4\n[ai.react]\nmax_iterations = 3")
     assert str(caught.value) == (
-        "ai.react.max_iterations in timeloom.toml, line 4 says again what "
-        "react.max_iterations in timeloom.toml, line 2 says; leave one out"
+        "ai.react.max_iterations in timeloom.toml, line 4 sets the same as "
+        "react.max_iterations in timeloom.toml, line 2; remove one"
     )
 
 
@@ -226,20 +226,20 @@ def test_a_value_that_is_overruled_need_not_be_right_unless_it_is_in_the_file() 
         (
             "AI_REACT_MAX_ITERATIONS",
             "lots",
-            "is 'lots'; expected a whole number from 1 to 1000. Most rounds of a turn.",
+            "is 'lots'; expected a whole number from 1 to 1000. Maximum number of rounds in a turn.",
         ),
         ("TIMELOOM_REACT_MAX_ITERATIONS", "0", "is '0'; expected a whole number from 1 to 1000"),
         ("AI_REACT_AGENT_MULTI_ACTION", "on", "is 'on'; expected `off` or `safe_fanout`"),
-        ("AI_REACT_AGENT_VERSION", "v2", "is 'v2'; expected `v3`. Which runtime runs the agent; there is one."),
+        ("AI_REACT_AGENT_VERSION", "v2", "is 'v2'; expected `v3`. Version of the agent runtime; only one exists."),
         ("TIMELOOM_TIMEOUTS_CONNECT_S", "nan", "is 'nan'; expected a number above 0, at most 86400"),
         ("MODALITY_MAX_IMAGE_BYTES", "5 MB", "is '5 MB'; expected a whole number from 1 to 104857600"),
-        ("OPENAI_BASE_URL", "ftp://me:word@x", "is 'ftp://***@x'; expected an address that begins with `https://`"),
-        ("ANTHROPIC_API_KEY", "sk secret", "is a value that is not shown; expected a key of visible ASCII characters"),
+        ("OPENAI_BASE_URL", "ftp://me:word@x", "is 'ftp://***@x'; expected a URL that begins with `https://`"),
+        ("ANTHROPIC_API_KEY", "sk secret", "is a value that is not shown; expected visible ASCII characters"),
         ("TIMELOOM_MODEL", "a\udcffb", "is 'a\\udcffb'; expected text"),
         ("TIMELOOM_DATA_DIR", "a\0b", "is 'a\\x00b'; expected a path"),
         ("TIMELOOM_DATA_DIR", "~nobody-here-has-this-name/x", "expected a path"),
-        ("TIMELOOM_PRICES", "{", "is no JSON"),
-        ("TIMELOOM_PRICES", "[" * 100_000, "is no JSON"),
+        ("TIMELOOM_PRICES", "{", "is not JSON"),
+        ("TIMELOOM_PRICES", "[" * 100_000, "is not JSON"),
         ("TIMELOOM_PRICES", "[]", "is an array; expected a table of `input`"),
         ("TIMELOOM_PRICES", '{"m": {"input": 1}}', ", 'm': Object missing required field `output`; expected a table"),
         ("TIMELOOM_PRICES", '{"m": {"input": 1, "output": -1}}', ", 'm', output is -1.0; expected a table of"),
@@ -258,8 +258,8 @@ def test_a_variable_that_cannot_be_taken_is_named_with_what_it_is_and_what_is_ex
 def test_a_variable_that_sets_nothing_is_warned_about_with_the_nearest_name() -> None:
     environ = {"TIMELOOM_MODLE": "x", "TIMELOOM_ZZZZZZZZZZ": "", "TIMELOOM_CONFIG": "", "TIMELOOM_HYPOTHESIS": "x"}
     assert resolve(Sources(environ=environ)).warnings == (
-        "the variable TIMELOOM_MODLE sets nothing; did you mean TIMELOOM_MODEL?",
-        "the variable TIMELOOM_ZZZZZZZZZZ sets nothing; `timeloom settings` lists those there are",
+        "the variable TIMELOOM_MODLE is not a setting; did you mean TIMELOOM_MODEL?",
+        "the variable TIMELOOM_ZZZZZZZZZZ is not a setting; `timeloom settings` lists all settings",
     )
 
 

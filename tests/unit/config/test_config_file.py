@@ -32,15 +32,15 @@ from timeloom.config.toml_lines import key_lines, line_of
         ("model.x = 1", "is a table"),
         ("model = 1979-05-27", "is a date or a time"),
         ("timeouts.connect_s = inf", "is inf; expected a number above 0"),
-        ("read.tokens = 0x" + "f" * 60_000, "is a number far too large"),
+        ("read.tokens = 0x" + "f" * 60_000, "is a number that is far too large"),
         ("data_dir = ''", "is ''; expected a path"),
         ("data_dir = 3", "is 3; expected a path"),
         ("[prices.m]\ninput = nan\noutput = 1", "prices in timeloom.toml, line 1, 'm', input is nan; expected a table"),
         ("[prices.m]\ninput = 1\noutput = 1\ncash = 2", "'m': Object contains unknown field `cash`"),
         ("prices = 3", "prices in timeloom.toml, line 1 is 3; expected a table"),
-        ("\nreact = 3", "timeloom.toml, line 2: `react` takes no value of its own; it has `react.max_iterations`, "),
-        ("[[react]]", "timeloom.toml, line 1: `react` takes no value of its own"),
-        ("openai = {api_key = 'sk-1'}", "openai.api_key in timeloom.toml, line 1 stands in a file, which is easily"),
+        ("\nreact = 3", "timeloom.toml, line 2: `react` is a group and takes no value; it contains `react.max_i"),
+        ("[[react]]", "timeloom.toml, line 1: `react` is a group and takes no value"),
+        ("openai = {api_key = 'sk-1'}", "openai.api_key in timeloom.toml, line 1 is a secret, and files are easily"),
     ],
 )
 def test_a_value_in_the_file_that_cannot_be_taken_is_named_with_its_line(toml: str, words: str) -> None:
@@ -60,7 +60,7 @@ def test_a_value_in_the_file_that_cannot_be_taken_is_named_with_its_line(toml: s
         ),
         ("max_iterations = 3", "line 1: there is no setting `max_iterations`; did you mean `react.max_iterations`?"),
         ("model = 'a:b'\n[reakt]\nx = 1", "line 2: there is no setting `reakt`; did you mean `react`?"),
-        ("zzzzzz.yyyy = 3", "line 1: there is no setting `zzzzzz`; `timeloom settings` lists those there are"),
+        ("zzzzzz.yyyy = 3", "line 1: there is no setting `zzzzzz`; `timeloom settings` lists all settings"),
         ("react = {max = 1}", "line 1: there is no setting `react.max`;"),
         ('"react.max_iterations" = 3', "line 1: there is no setting `'react.max_iterations'`; did you mean"),
         ('"\\u001b[31m" = 3', "line 1: there is no setting `'\\x1b[31m'`;"),
@@ -114,8 +114,9 @@ def test_where_a_key_is_sent_is_not_decided_by_a_file_that_nobody_named() -> Non
     with pytest.raises(ConfigError) as caught:
         file_of(toml, named=False)
     assert str(caught.value) == (
-        "anthropic.base_url in timeloom.toml, line 2 decides where your key is sent, and nobody has named this file; "
-        "name it with --config or TIMELOOM_CONFIG if you trust it, or set the variable ANTHROPIC_BASE_URL"
+        "anthropic.base_url in timeloom.toml, line 2 decides where your key is sent, and this file was not named "
+        "explicitly; name the file with --config or TIMELOOM_CONFIG if you trust it, or set the variable "
+        "ANTHROPIC_BASE_URL"
     )
 
 
@@ -154,9 +155,9 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         "latin": "latin, line 3: the bytes are not UTF-8",
         "large": "large is larger than 262144 bytes",
         "timeloom.toml": "timeloom.toml cannot be read: Is a directory",
-        "": "--config or TIMELOOM_CONFIG names no file",
-        "a\0b": "--config or TIMELOOM_CONFIG names no file",
-        None: "timeloom.toml is no file",
+        "": "--config or TIMELOOM_CONFIG must name a file",
+        "a\0b": "--config or TIMELOOM_CONFIG must name a file",
+        None: "timeloom.toml is not a regular file",
     }
 
 
@@ -167,7 +168,7 @@ def test_a_folder_that_cannot_be_looked_into_is_an_error(tmp_path: Path) -> None
 
 def test_a_pipe_that_nobody_named_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "timeloom.toml")
-    with pytest.raises(ConfigError, match=r"timeloom\.toml is no file"):
+    with pytest.raises(ConfigError, match=r"timeloom\.toml is not a regular file"):
         loaded_in(tmp_path)
 
 
@@ -184,7 +185,7 @@ def test_instructions_come_from_the_text_or_the_file_whichever_counts_more(tmp_p
     environ = {"TIMELOOM_INSTRUCTIONS_FILE": str(tmp_path / "own.md")}
     assert loaded_in(tmp_path, **environ).settings.instructions == "Be brief."
     config.write_text("instructions = 'Be kind.'\ninstructions_file = 'own.md'")
-    with pytest.raises(ConfigError, match="both say what the assistant is told; leave one out"):
+    with pytest.raises(ConfigError, match="both set the instructions; remove one"):
         loaded_in(tmp_path)
     config.write_text("instructions_file = 'missing.md'")
     with pytest.raises(ConfigError, match=r"missing\.md cannot be read"):
@@ -262,5 +263,5 @@ def test_the_line_of_a_key_is_where_its_statement_begins(parts: list[str]) -> No
 
 def test_a_link_that_leads_nowhere_is_not_taken_for_no_file(tmp_path: Path) -> None:
     (tmp_path / "timeloom.toml").symlink_to(tmp_path / "gone.toml")
-    with pytest.raises(ConfigError, match=r"timeloom\.toml is a link that leads nowhere"):
+    with pytest.raises(ConfigError, match=r"timeloom\.toml is a broken link"):
         gather({}, environ={}, folder=tmp_path)

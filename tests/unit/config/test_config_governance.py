@@ -155,8 +155,9 @@ def test_leave_for_what_cannot_be_undone_is_not_given_by_a_file_that_nobody_name
     with pytest.raises(ConfigError) as caught:
         file_of(toml, named=False)
     assert str(caught.value) == (
-        "policy.irreversible in timeloom.toml, line 2 can take away what protects you, and nobody has named this file; "
-        "name it with --config or TIMELOOM_CONFIG if you trust it, or set the variable TIMELOOM_POLICY_IRREVERSIBLE"
+        "policy.irreversible in timeloom.toml, line 2 can weaken protections, and this file was not named "
+        "explicitly; name the file with --config or TIMELOOM_CONFIG if you trust it, or set the variable "
+        "TIMELOOM_POLICY_IRREVERSIBLE"
     )
     assert file_of("policy.ask_before = ['mail.*']\nbudget.turn.usd = 1", named=False)
 

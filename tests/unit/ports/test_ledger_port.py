@@ -60,7 +60,7 @@ def test_a_reservation_that_could_not_be_stored_is_refused(key: str, scopes: lis
 
 
 def test_a_reservation_names_each_scope_once() -> None:
-    with pytest.raises(LedgerError, match="once"):
+    with pytest.raises(LedgerError, match="twice"):
         Reservation(
             key="k",
             conversation=ConversationId("c"),

@@ -55,8 +55,8 @@ def test_its_file_says_who_it_is_and_is_for_its_owner_alone(tmp_path: Path) -> N
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     file.write_text("not JSON")
-    assert "does not say" in holder.describe(holder.own())
-    assert "does not say" in holder.describe("0" * 16)
+    assert "unknown process" in holder.describe(holder.own())
+    assert "unknown process" in holder.describe("0" * 16)
     holder.close()
 
 

@@ -26,6 +26,8 @@ from timeloom_local.reply import Slot
 from timeloom_local.routing.wordpiece import WordPieces
 from timeloom_local.slots import Filling
 
+pytestmark = pytest.mark.slow
+
 HELLO = replace(request_of(Case(id="hello", say="Hello!"), Scene()), max_output_tokens=16)
 MAIL = (
     '{"type":"object","properties":{"when":{"enum":["now","later"]},"copies":{"type":"integer"},'

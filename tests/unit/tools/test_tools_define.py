@@ -209,7 +209,7 @@ def test_a_function_of_another_form_is_refused_where_it_is_defined() -> None:
 
 
 def test_a_deadline_that_has_passed_already_is_refused() -> None:
-    with pytest.raises(CodedError, match="above 0"):
+    with pytest.raises(CodedError, match="greater than 0"):
         tool("x.y", deadline_s=0)(_fine)
 
 
@@ -465,9 +465,9 @@ _nowhere.__annotations__["x"] = "Nowhere"
 MALFORMED: dict[Callable[..., object], str] = {
     _sync: "async function",
     _untyped: "has no type",
-    _nowhere: "known where it is defined",
-    _starred: "given by name",
-    _silent: "first line of the docstring",
+    _nowhere: "cannot be resolved where the tool is defined",
+    _starred: "cannot be passed by keyword",
+    _silent: "docstring whose first line",
     _lenient: "forbid_unknown_fields",
     _odd: "without a JSON form",
 }

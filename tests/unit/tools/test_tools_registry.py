@@ -54,7 +54,7 @@ def test_an_id_that_is_taken_is_refused(twice: FunctionTool) -> None:
 
 @pytest.mark.parametrize("tool_id", ["read", "", ".read", "react.", "react read", "react.read\n", "a." + "b" * 127])
 def test_an_id_has_a_family_and_a_name(tool_id: str) -> None:
-    with pytest.raises(CodedError, match=r"like family\.name"):
+    with pytest.raises(CodedError, match=r"must look like family\.name"):
         ToolRegistry([named(tool_id)])
 
 

@@ -1011,7 +1011,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What a model call used, as its provider reported it; `cost_nano_usd` is in billionths of a dollar.
+         * @description Tokens and cost of a model call, as reported by its provider; `cost_nano_usd` is in billionths of a dollar.
          */
         Usage: {
             /** @default 0 */
@@ -1043,9 +1043,9 @@ export interface components {
         };
         /**
          * CacheForecast
-         * @description The cache points of a request and what its provider is expected to report, in the model's own tokens.
+         * @description Cache points of a request and the usage its provider is expected to report, in the model's tokens.
          *
-         *         With what the log says, `at`, `last`, `settings` and `rates` are all that the points and lifetimes were chosen from.
+         *         The points and lifetimes are a function of the log and of `at`, `last`, `settings` and `rates`.
          */
         CacheForecast: {
             at: string;
@@ -1075,8 +1075,9 @@ export interface components {
          * CachePoint
          * @description A cache point of a request: the last entry before it, and the prefix that ends there.
          *
-         *         `blocks` counts the content blocks of the prefix after the system text, so the point on the system text has none and
-         *         seq 0. `tokens` is our own count with the system text, and `prefix` a hash of the prefix without it.
+         *         `blocks` counts the content blocks of the prefix after the system text; the point on the system text has 0 blocks
+         *         and seq 0. `tokens` is our count including the system text. `prefix` is a hash of the prefix without the system
+         *         text.
          */
         CachePoint: {
             seq: number;
@@ -1094,9 +1095,9 @@ export interface components {
         };
         /**
          * CacheSettings
-         * @description From how many rounds on a pre-tail point is set, how many rounds stay behind it, and how much may be edited.
+         * @description Settings of the pre-tail cache point: first round that sets it, rounds after it, and editable tokens.
          *
-         *         A larger offset lets more be hidden and costs more to send again after a hide.
+         *         A larger `offset_rounds` lets the agent hide more blocks, but a hide then resends more tokens.
          */
         CacheSettings: {
             /** @default 2 */
@@ -1113,7 +1114,7 @@ export interface components {
         };
         /**
          * CacheRates
-         * @description Prices of cached tokens as multiples of the price of a token that is not cached.
+         * @description Prices of cached tokens as multiples of the price of an uncached token.
          */
         CacheRates: {
             /** @default 0.1 */
@@ -1285,7 +1286,7 @@ export interface components {
         };
         /**
          * ForkPoint
-         * @description The place in another conversation where this one began.
+         * @description The entry of another conversation at which this one was forked.
          */
         ForkPoint: {
             conversation_id: string;

@@ -1,4 +1,4 @@
-"""A conversation in the terminal.
+"""Runs conversations on the command line.
 
 Reading order: `conversations` (the open conversations of a data folder), `plain` and `plain_output` (one message a
 line, for pipes), `display/` (formatting and printing), `terminal/` (the interactive screen).

@@ -1,4 +1,4 @@
-"""Rooms: conversations of one data folder, opened one at a time, with the models they are held with."""
+"""Opens conversations of the local data folder, one at a time, with their models and tools."""
 
 import difflib
 import getpass
@@ -34,27 +34,27 @@ from timeloom.stores.sqlite import SqliteStore
 from timeloom.tools.registry import ToolRegistry
 
 HOLDER: Final = "timeloom chat"
-"""What is told to whoever opens a conversation that is open here."""
+"""The holder of the lease, shown to another program that tries to open the same conversation."""
 
 
 class Listener(Protocol):
-    """What hears the events of a conversation."""
+    """Receives the events of a conversation."""
 
     def delta(self, delta: LiveDelta) -> None:
-        """Text on its way."""
+        """Receive a piece of streamed text."""
         ...
 
     def block(self, entry: Entry) -> None:
-        """An entry that is stored."""
+        """Receive a stored entry."""
         ...
 
     def compaction(self, compaction: Compaction) -> None:
-        """Older parts of the conversation are summed up, or were."""
+        """Receive the start or the result of a compaction."""
         ...
 
 
 class OpenModels:
-    """Models by name, each opened once and closed at the end."""
+    """A cache of models by name: each is opened once, and all are closed when the context exits."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -68,21 +68,21 @@ class OpenModels:
             await model.close()
 
     def get(self, name: str) -> Model:
-        """The model of that name; raises where there is none."""
+        """Return the model of that name, opened at the first call; raises `ModelNameError` for an unknown name."""
         if name not in self._models:
             taken = {model.name for model in self._models.values()}
             self._models[name] = open_model(name, model_settings(self._settings, name), taken=taken)
         return self._models[name]
 
     def beside(self, name: str) -> SideModels:
-        """The models for the titles and the summaries of a conversation that is held with the model of that name."""
+        """Return the models for titles and summaries of a conversation that uses the model `name`."""
         wanted = (self._settings.title_model, self._settings.summary_model)
         title, summary = (None if one == "none" else self.get(one or name) for one in wanted)
         return SideModels(title=title, summary=summary)
 
 
 class Rooms:
-    """Opens conversations; the one that was open before is closed."""
+    """The user's conversations in the data folder. At most one is open: opening another closes it."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class Rooms:
         await self._close()
 
     async def open(self, conversation: ConversationId | None, model_name: str, listener: Listener) -> Turns:
-        """What runs the turns of that conversation, or of a new one, with the model of that name.
+        """Open that conversation, or a new one, with the model of that name, and return its turn loop.
 
-        Where it cannot be opened, the one before stays open, unless it is the same.
+        If it cannot be opened, the previous conversation stays open, unless it is the same one.
         """
         model, side = self._models.get(model_name), self._models.beside(model_name)
         if self._open is not None and self._open.session.conversation == conversation:
@@ -127,7 +127,7 @@ class Rooms:
         return self._open
 
     async def find(self, words: str, most: int) -> list[ConversationInfo]:
-        """The user's conversations in which something was said, and said with these words, newest first."""
+        """Return up to `most` non-empty conversations of the user whose messages contain the words, newest first."""
         found: list[ConversationInfo] = []
         header, cursor = self._header, ""
         while len(found) < most:
@@ -142,12 +142,12 @@ class Rooms:
         return found[:most]
 
     async def fork(self, conversation: ConversationId, turn: str | None = None) -> Forked:
-        """A new conversation with what that one has up to the end of the turn."""
+        """Copy the conversation up to the end of `turn` (by default the last ended turn) into a new one."""
         workspaces = Setting.of(self.settings).workspaces
         return await fork(self.store, conversation, workspaces, SystemClock(), RandomIds(), turn=turn)
 
     def _warn(self, tools: Sequence[str]) -> None:
-        """Says once which names in the policies are those of no tool: whoever wrote them believes to be asked."""
+        """Warn once about policy entries that match no tool, because they protect nothing."""
         if self._warned:
             return
         self._warned = True
@@ -156,7 +156,7 @@ class Rooms:
             for name in unknown_tools(names, tools):
                 near = difflib.get_close_matches(name, tools, n=1, cutoff=0)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                click.echo(harmless(f"warning: policy.{key} names {name!r}, and no tool is called so{hint}"), err=True)
+                click.echo(harmless(f"warning: policy.{key} names {name!r}, which is not a tool{hint}"), err=True)
 
     async def _close(self) -> None:
         if self._open is not None:
@@ -166,34 +166,37 @@ class Rooms:
 
 
 def unknown_tools(names: Iterable[str], tools: Sequence[str]) -> list[str]:
-    """The names that are neither of these tools nor a family of them."""
+    """Return the names that are neither a tool, nor a family like `react.*`, nor `*`."""
     families = {f"{tool.rpartition('.')[0]}.*" for tool in tools}
     return [name for name in names if name not in {*tools, *families, "*"}]
 
 
 def with_model(settings: Settings) -> Settings:
-    """The settings with a model: the one that was named, else the one that needs no key, where it is installed."""
+    """Return the settings with a model: the configured one, otherwise the installed local model.
+
+    Raises `click.UsageError` if neither exists.
+    """
     if settings.model:
         return settings
     try:
         return replace(settings, model=default_model_name({}))
     except ModelNameError as error:
-        raise click.UsageError(f"{error}; or set it for good: {ways_to_say('model')}") from error
+        raise click.UsageError(f"{error}; or set a default: {ways_to_say('model')}") from error
 
 
 @asynccontextmanager
 async def open_rooms(settings: Settings, *, create: bool = True, holder: str = HOLDER) -> AsyncGenerator[Rooms]:
-    """The rooms in the data folder, which is made where it may be created."""
+    """Open the conversations of the data folder; `create` makes the folder if it does not exist."""
     header = ConversationStarted(tenant="local", project="default", user=_user())
     async with OpenModels(settings) as models, open_tools(settings) as tools:
-        # Before the folder is made: a name that is none leaves nothing behind.
+        # Before the folder is created, so that an unknown model name leaves no files behind.
         models.get(settings.model)
         folder = await SqliteStore.open(settings.data_dir) if create else existing_store(settings.data_dir)
         try:
             async with folder as store, Rooms(store, models, settings, header, tools, holder=holder) as rooms:
                 yield rooms
         except ConflictError as error:
-            hint = "another program has written to this conversation; open it again to go on with what it wrote"
+            hint = "another program has written to this conversation; open it again to continue"
             raise CodedError(error.code, f"{hint} ({error})") from error
 
 

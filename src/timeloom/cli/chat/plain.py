@@ -1,4 +1,4 @@
-"""Lines: a conversation without a screen, one message a line, and questions that wait for their own command."""
+"""Runs a conversation without a screen: each line of standard input is one message."""
 
 import shlex
 import signal
@@ -18,10 +18,10 @@ from timeloom.runtime.turn.loop import Pause, Turns
 
 
 class Lines:
-    """Reads messages from standard input and prints what becomes of them.
+    """Reads messages from standard input and prints the answers.
 
-    Where a person has to decide, one at a terminal is asked; for all others the command that decides is printed, and
-    nothing more is read.
+    Where a call needs approval and `asks` is set, the person at the terminal is asked. Otherwise the `timeloom approve`
+    command is printed, and no further input is read.
     """
 
     def __init__(self, rooms: Rooms, output: Output, options: Sequence[str] = (), *, asks: bool = False) -> None:
@@ -31,7 +31,7 @@ class Lines:
         self._asks = asks
 
     async def answer(self, conversation: ConversationId | None) -> int:
-        """Holds the conversation until there are no more messages; 1 where one was not answered."""
+        """Run the conversation until the input ends; returns 1 if a message was not answered, otherwise 0."""
         model = self._rooms.settings.model
         turns = await self._rooms.open(conversation, model, self._output)
         if said := notice(model):
@@ -49,17 +49,17 @@ class Lines:
         return 1 if unanswered else 0
 
     async def go_on(self, turns: Turns) -> bool:
-        """Goes on with the open turn; says whether it was answered."""
+        """Resume the open turn; returns whether it was answered."""
         if await open_question(turns.session) is None:
-            click.echo("going on with the turn that was interrupted", err=True)
+            click.echo("resuming the interrupted turn", err=True)
         return await self.run(turns, await turns.go_on())
 
     async def run(self, turns: Turns, pause: Pause) -> bool:
-        """Sees a turn that has paused to its end, as far as anybody decides what it asks; whether it was answered."""
+        """Continue the turn until it ends or no decision comes, and return whether it was answered."""
         while pause == "waiting" and await self._decided(turns):
             pause = await turns.go_on()
         self._output.end(pause)
-        # Reading the next message holds up all else, so the title comes first.
+        # Reading the next message blocks the event loop, so the title is made first.
         await turns.settle()
         views = turns.session.views
         return pause != "waiting" and bool(views.turns.turns[views.progress.turn_id].completions)
@@ -81,11 +81,11 @@ class Lines:
 
 
 def tell(question: Question, conversation: ConversationId, options: Sequence[str]) -> None:
-    """Says on standard error what waits for a decision, and the commands that decide."""
+    """Print on standard error the call that needs approval, and the commands that approve or refuse it."""
     for line in _described(question):
         click.echo(line, err=True)
     decide = [sys.argv[0], "approve", conversation, question.call_id, *options]
-    click.echo("The turn waits, also for another day.", err=True)
+    click.echo("The turn waits for your decision, now or later:", err=True)
     click.echo(f"  to allow it:  {harmless(shlex.join(decide))}", err=True)
     click.echo(f"  to refuse it: {harmless(shlex.join([*decide, '--refuse', '--reason']))} TEXT", err=True)
 
@@ -95,7 +95,7 @@ def _described(question: Question) -> list[str]:
 
 
 def _ask(question: Question) -> Decision | None:
-    """What the person at the terminal decides; nothing where they leave."""
+    """Ask the person at the terminal; returns None at the end of input."""
     for line in _described(question):
         click.echo(line, err=True)
     click.echo(HOW, err=True)
@@ -126,7 +126,7 @@ def _messages(*, prompts: bool) -> Iterator[str]:
 
 
 def _read_line() -> bytes:
-    # The event loop turns Ctrl-C into a cancellation, which cannot reach a read that blocks.
+    # asyncio turns Ctrl-C into a cancellation, which cannot interrupt a blocking read.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with reaching_what_blocks():

@@ -1,4 +1,4 @@
-"""What `timeloom chat` prints: the answer as it is written and the tools as they run, or all events as JSON."""
+"""Prints the events of `timeloom chat` as plain text or as JSON lines."""
 
 import os
 import sys
@@ -32,35 +32,35 @@ from timeloom.wire.block_json import encode_block
 
 
 class Output(Protocol):
-    """Where the events of a conversation go."""
+    """Prints the events of a conversation."""
 
     def begin(self, conversation: ConversationId) -> None:
-        """The conversation that is held."""
+        """Print which conversation starts or resumes."""
         ...
 
     def delta(self, delta: LiveDelta) -> None:
-        """Text on its way."""
+        """Print a piece of streamed text."""
         ...
 
     def block(self, entry: Entry) -> None:
-        """An entry that is stored."""
+        """Print a stored entry."""
         ...
 
     def compaction(self, compaction: Compaction) -> None:
-        """Older parts of the conversation are summed up, or were."""
+        """Print that the conversation is being compacted, or was."""
         ...
 
     def ask(self, question: Question) -> None:
-        """What a person has to decide before the turn can go on."""
+        """Print the call that a person must approve or refuse before the turn can continue."""
         ...
 
     def end(self, reason: Pause) -> None:
-        """The turn is over, or waits for a person."""
+        """Print that the turn ended or waits for approval."""
         ...
 
 
 class JsonOutput:
-    """Every event as a JSON object on a line of its own."""
+    """Prints every event as one JSON object per line on standard output."""
 
     def begin(self, conversation: ConversationId) -> None:
         self._print({"event": "chat.start", "conversation_id": conversation})
@@ -86,9 +86,9 @@ class JsonOutput:
 
 
 class PlainOutput:
-    """The answer on standard output, streamed where that is a terminal; what the agent does on standard error.
+    """Prints the answer on standard output and the agent's activity on standard error.
 
-    Whatever others wrote, a control character in it reaches neither.
+    The answer is streamed if standard output is a terminal. Control characters are removed from all text.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class PlainOutput:
             case Completion(text=text):
                 self._end_answer(entry, text)
             case ToolCall() | Notice() | ModelAnswered() if self._answering and _takes_back(entry.block):
-                # What was shown early turned out not to be the answer.
+                # The streamed text turned out not to be the answer.
                 self._answering = False
                 click.echo(" (withdrawn)", err=True)
             case _:
@@ -121,7 +121,7 @@ class PlainOutput:
     def compaction(self, compaction: Compaction) -> None:
         if compaction.status == "completed":
             figures = f"{compaction.before_tokens} tokens became {compaction.after_tokens}"
-            click.echo(f"  · older parts of the conversation were summed up: {figures}", err=True)
+            click.echo(f"  · older parts of the conversation were summarized: {figures}", err=True)
 
     def ask(self, question: Question) -> None:
         pass
@@ -134,7 +134,7 @@ class PlainOutput:
         if self._answering:
             click.echo("")
         else:
-            shown = f"(the answer is long: {entry.path})" if isinstance(text, BlobRef) else text
+            shown = f"(the answer is too long to print: {entry.path})" if isinstance(text, BlobRef) else text
             click.echo(harmless(shown, keep_tabs=True))
         self._answering = False
 

@@ -1,4 +1,4 @@
-"""`timeloom approve`: a person's decision on what a turn waits for, after which the turn goes on."""
+"""`timeloom approve`: records a person's decision on a waiting call and resumes the turn."""
 
 import sys
 
@@ -18,24 +18,30 @@ from timeloom.core.ids import ConversationId
 from timeloom.runtime.session.session import Session
 
 _ASK_BEFORE = "tools_that_need_approval"
-"""The policy that `--ask-before` makes."""
+"""The name of the policy that `--ask-before` configures."""
 
 
 @click.command()
 @with_settings(*OPTION_KEYS)
 @click.option("--refuse", is_flag=True, help="Refuse the call instead of allowing it.")
-@click.option("--reason", metavar="TEXT", default="", help="Why; it is recorded, and the model is told a refusal's.")
-@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one a line.")
+@click.option("--reason", metavar="TEXT", default="", help="A reason to record; the model reads it after a refusal.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 @click.argument("conversation")
 @click.argument("call", required=False)
 @command_body
 async def approve(
     loaded: Loaded, conversation: str, call: str | None, reason: str, *, refuse: bool, as_json: bool
 ) -> int:
-    """Decide what a turn waits for, and go on with it.
+    """Approve or refuse the call that a turn waits for, and resume the turn.
 
-    CALL is the id of the call that is decided on, so that nobody allows what they have not seen; without it, what waits
-    is shown and nothing is decided. The turn goes on as in `timeloom chat`, with the same settings.
+    First run it without CALL: it shows the waiting call and the exact commands that approve or refuse it. CALL is
+    required to decide, so that you never approve a call you have not seen. The model and --ask-before are not stored
+    with a conversation, so pass the same settings as to `timeloom chat`.
+
+    \b
+    Examples:
+      timeloom approve conv_... --model anthropic:ID
+      timeloom approve conv_... CALL --model anthropic:ID --refuse --reason "wrong folder"
     """
     settings = with_model(loaded.settings)
     output = JsonOutput() if as_json else PlainOutput()
@@ -43,14 +49,14 @@ async def approve(
         turns = await rooms.open(ConversationId(conversation), settings.model, output)
         question = await open_question(turns.session)
         if question is None:
-            raise CodedError("approval_unknown", f"no call of conversation {conversation[:60]} waits for a decision")
+            raise CodedError("approval_unknown", f"no call of conversation {conversation[:60]} waits for approval")
         if call is None:
             output.ask(question)
             tell(question, turns.session.conversation, await _options(turns.session, question, settings))
             return 0
         if call != question.call_id:
-            waits = f"the one that waits is {question.call_id}, for {question.tool_id[:60]}"
-            raise CodedError("approval_unknown", f"the call {call[:60]!r} does not wait for a decision; {waits}")
+            waits = f"the waiting call is {question.call_id}, for {question.tool_id[:60]}"
+            raise CodedError("approval_unknown", f"the call {call[:60]!r} does not wait for approval; {waits}")
         output.begin(turns.session.conversation)
         await turns.inbox.decide(question.call_id, not refuse, rooms.user, reason)
         lines = Lines(rooms, output, typed_options(), asks=sys.stdin.isatty() and not as_json)
@@ -58,7 +64,7 @@ async def approve(
 
 
 async def _options(session: Session, question: Question, settings: Settings) -> list[str]:
-    """What was typed, and what the turn was held with as far as the timeline tells."""
+    """Return the given options, plus the model and `--ask-before` that the turn used if they were not given."""
     options = typed_options()
     if "--model" not in options and (model := await _last_model(session)):
         options += ["--model", model]

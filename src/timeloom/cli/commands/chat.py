@@ -1,4 +1,4 @@
-"""`timeloom chat`: a conversation in the terminal."""
+"""`timeloom chat`: runs a conversation in the terminal or over a pipe."""
 
 import sys
 
@@ -18,25 +18,31 @@ from timeloom.core.ids import ConversationId
 
 @click.command()
 @with_settings(*OPTION_KEYS)
-@click.option("--conversation", metavar="ID", help="Go on with this conversation instead of beginning one.")
+@click.option("--conversation", metavar="ID", help="Resume this conversation instead of starting a new one.")
 @click.option(
     "--resume",
     metavar="[WORDS]",
     is_flag=False,
     flag_value="",
-    help="Go on with the newest conversation, or with the newest in which these words were said.",
+    help="Resume your newest conversation, or the newest one that contains these words.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 @command_body
 async def chat(loaded: Loaded, conversation: str | None, resume: str | None, *, as_json: bool) -> int:
-    """Talk with an agent.
+    """Chat with an agent.
 
-    On a terminal: type while it works, /help lists what else can be typed. Where standard input or output is not a
-    terminal, every line of input is a message; the answers go to standard output, all else to standard error. The
-    conversation is stored in the data folder and can be gone on with.
+    On a terminal you can type while the agent works; /help lists the commands and keys. If standard input or output is
+    not a terminal, each line of input is one message. Answers then go to standard output, everything else to standard
+    error. The conversation is stored in the data folder. The model is not stored with it: pass it again to resume.
+
+    \b
+    Examples:
+      timeloom chat --model anthropic:ID
+      timeloom chat --model anthropic:ID --resume ferries
+      echo "Summarize notes.md" | timeloom chat --model anthropic:ID
     """
     if conversation is not None and resume is not None:
-        raise click.UsageError("--conversation and --resume both say which conversation; give one of them")
+        raise click.UsageError("--conversation and --resume exclude each other; pass only one")
     settings = with_model(loaded.settings)
     async with open_rooms(settings) as rooms:
         known = await _conversation(rooms, conversation, resume)
@@ -52,12 +58,12 @@ async def _conversation(rooms: Rooms, wanted: str | None, words: str | None) -> 
         return None if wanted is None else ConversationId(wanted)
     found = await rooms.find(words, 1)
     if not found:
-        which = f"in which {one_line(words, 60)!r} was said" if words else "to go on with"
+        which = f"that contains {one_line(words, 60)!r}" if words else "to resume"
         raise CodedError("conversation_unknown", f"there is no conversation {which}")
     return found[0].id
 
 
 async def _hold(rooms: Rooms, conversation: ConversationId | None) -> int:
-    from timeloom.cli.chat.terminal.chat_loop import talk  # noqa: PLC0415 - what draws takes 250 ms to load
+    from timeloom.cli.chat.terminal.chat_loop import talk  # noqa: PLC0415 - the terminal libraries take 250 ms to load
 
     return await talk(rooms, conversation)

@@ -1,4 +1,4 @@
-"""`timeloom erase`: what a conversation holds is removed for good, with all that was made from it."""
+"""`timeloom erase`: removes content of a conversation permanently, with everything derived from it."""
 
 import getpass
 import sys
@@ -21,9 +21,9 @@ from timeloom.runtime.erase.side_files import forget_elsewhere
 
 @click.command()
 @data_dir_option
-@click.option("--all", "whole", is_flag=True, help="All that the conversation holds; its order and paths stay.")
-@click.option("--quotes", is_flag=True, help="With paths: also blocks that say the same in their own right.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--all", "whole", is_flag=True, help="Erase all content of the conversation; its order and paths stay.")
+@click.option("--quotes", is_flag=True, help="With paths: also erase other blocks with the same text.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("conversation")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
@@ -31,14 +31,19 @@ from timeloom.runtime.erase.side_files import forget_elsewhere
 async def erase(
     data_dir: Path, conversation: str, paths: tuple[str, ...], *, whole: bool, quotes: bool, yes: bool, as_json: bool
 ) -> int:
-    """Remove for good what a conversation holds at some paths, or all of it.
+    """Erase the content of some paths of a conversation, or all of it, permanently.
 
-    Order, times, types and paths stay, and the log still verifies; what was said is gone, with everything that was made
-    from it: requests, replies, results that showed it again, summaries, titles and files. It cannot be undone. An erase
-    that was cut off is finished by asking for it again.
+    Everything derived from the content is erased too: requests, replies, results that repeat it, summaries, titles and
+    files. Order, times, types and paths of the blocks stay, and the log still verifies. This cannot be undone. The
+    command first lists the affected blocks and asks for confirmation. If it is interrupted, run it again to finish.
+
+    \b
+    Examples:
+      timeloom erase conv_... ar:TURN.user.prompt
+      timeloom erase conv_... --all
     """
     if whole == bool(paths):
-        raise click.UsageError("name the paths to erase, or say --all")
+        raise click.UsageError("pass either the paths to erase or --all")
     asked = Asked(conversation=ConversationId(conversation), paths=paths, quotes=quotes)
     workspaces = Setting(data_dir=data_dir).workspaces
     async with existing_store(data_dir) as store:
@@ -46,7 +51,7 @@ async def erase(
         if not as_json:
             _tell(plan.report)
         if not yes and not _agreed(as_json=as_json):
-            click.echo("nothing was erased; say --yes to erase it", err=True)
+            click.echo("nothing was erased; pass --yes to erase without a question", err=True)
             return 1
 
         def elsewhere(plan: ErasurePlan) -> None:
@@ -61,7 +66,7 @@ async def erase(
 
 
 def _agreed(*, as_json: bool) -> bool:
-    return not as_json and sys.stdin.isatty() and click.confirm("Erase this for good?")
+    return not as_json and sys.stdin.isatty() and click.confirm("Erase this permanently?")
 
 
 def _tell(report: ErasureReport) -> None:
@@ -74,25 +79,25 @@ def _tell(report: ErasureReport) -> None:
         if place.why == "sums it up":
             click.echo(_line(place))
     if report.before:
-        click.echo(f"erased before: {report.before}")
+        click.echo(f"already erased: {report.before}")
     for name in report.files:
         click.echo(harmless(f"file: {name}"))
     for place in report.quotes:
-        click.echo(f"stays, and says the same: {_line(place)}")
+        click.echo(f"stays, with the same text: {_line(place)}")
     for copy in report.copies:
-        click.echo(f"stays, and has a copy: conversation {copy}")
+        click.echo(f"stays, with a copy: conversation {copy}")
 
 
 _KINDS: Final = {
-    "quotes it": "copies of the same words",
-    "shows it again": "results that show it again",
-    "sums it up": "summaries of it, and requests for them",
-    "stands in its place": "texts in its place",
+    "quotes it": "blocks with the same text",
+    "shows it again": "results that repeat it",
+    "sums it up": "summaries of it, and the requests for them",
+    "stands in its place": "replacement texts",
     "title made from it": "titles made from it",
-    "request that showed it": "requests that showed it",
-    "reply it came from": "replies that it came from",
-    "call it came from": "parts of the call that it came from",
-    "result it came with": "results that it came with",
+    "request that showed it": "requests that contain it",
+    "reply it came from": "replies that produced it",
+    "call it came from": "parts of the call that produced it",
+    "result it came with": "results that arrived with it",
 }
 
 

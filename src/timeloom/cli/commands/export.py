@@ -1,4 +1,4 @@
-"""`timeloom export`: conversations as JSON, on standard output or in a folder."""
+"""`timeloom export`: writes conversations as JSON to a folder or to standard output."""
 
 import sys
 from collections.abc import Generator
@@ -17,7 +17,7 @@ from timeloom.runtime.read.export import export_sources, export_timeline
 
 @click.command()
 @data_dir_option
-@click.option("--conversation", "only", metavar="ID", help="This conversation only; without it, all of them.")
+@click.option("--conversation", "only", metavar="ID", help="Export only this conversation; the default is all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of writing files.")
 @click.option("--sources", is_flag=True, help="With --json: print the sources pools instead of the timelines.")
 @click.option(
@@ -29,14 +29,16 @@ from timeloom.runtime.read.export import export_sources, export_timeline
 )
 @command_body
 async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bool, out: Path) -> int:
-    """Write conversations as `conv.timeline.v1`, with their sources pools.
+    """Export conversations as `conv.timeline.v1` JSON, with their sources pools.
+
+    A damaged conversation is reported and skipped; the exit code is 1 then.
 
     \b
     Files: OUT/<conversation>/timeline.json and OUT/<conversation>/sources_pool.json
-    One conversation that is damaged does not keep the others from being written; the exit code is 1 then.
+    Example: timeloom export --json --conversation conv_... > timeline.json
     """
     if sources and not as_json:
-        raise click.UsageError("--sources goes with --json; files are written with their sources anyway")
+        raise click.UsageError("--sources needs --json; without --json the sources are always written to a file")
     failed = 0
     async with existing_store(data_dir) as store:
         async for conversation in chosen_conversations(store, only):
@@ -53,13 +55,13 @@ async def export(data_dir: Path, only: str | None, *, as_json: bool, sources: bo
 
 async def _print(store: Store, conversation: ConversationId, *, sources: bool) -> None:
     pieces = export_sources(store, conversation) if sources else export_timeline(store, conversation)
-    # Whole lines only: a conversation that turns out to be damaged must not leave half an object behind.
+    # Print whole lines only: a damaged conversation must not leave half an object in the output.
     line = b"".join([piece async for piece in pieces])
     sys.stdout.buffer.write(line + b"\n")
 
 
 async def write_files(store: Store, conversation: ConversationId, out: Path) -> None:
-    """Writes the timeline and the sources pool into a folder of the conversation's own, whole or not at all."""
+    """Write the timeline and the sources pool to `out/<conversation>/`; each file is replaced atomically."""
     for name, pieces in (
         ("timeline.json", export_timeline(store, conversation)),
         ("sources_pool.json", export_sources(store, conversation)),

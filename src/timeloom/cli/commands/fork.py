@@ -1,4 +1,4 @@
-"""`timeloom fork`: a copy of a conversation up to some entry, which goes on by itself."""
+"""`timeloom fork`: copies a conversation up to a turn or an entry into a new one."""
 
 import sys
 from pathlib import Path
@@ -16,20 +16,23 @@ from timeloom.runtime.fork import fork as forking
 
 @click.command()
 @data_dir_option
-@click.option("--turn", metavar="TURN", help="The last turn to copy: its id or its number; without it, the last ended.")
-@click.option("--at", "seq", type=click.IntRange(1), metavar="SEQ", help="The last entry to copy, whatever it is.")
+@click.option("--turn", metavar="TURN", help="The last turn to copy, by id or number. Default: the last ended turn.")
+@click.option("--at", "seq", type=click.IntRange(1), metavar="SEQ", help="The last entry to copy; may cut a turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("conversation")
 @command_body
 async def fork(data_dir: Path, conversation: str, turn: str | None, seq: int | None, *, as_json: bool) -> int:
     """Copy a conversation into a new one.
 
-    The copy has all that happened up to the end of a turn, or up to an entry, and goes on by itself from there:
-    `timeloom chat --conversation` with the id that is printed. A turn that --at cuts in two has ended there, and a call
-    that was under way is not run again. The conversation itself stays as it is, and may be open elsewhere.
+    Prints the id of the new conversation; `timeloom chat --conversation ID` resumes it. The copy contains everything up
+    to the end of a turn, or up to an entry. If --at cuts a turn, the turn ends there, and a running call is not
+    repeated. The original stays unchanged and may be open elsewhere.
+
+    \b
+    Example: timeloom fork conv_... --turn 3
     """
     if turn is not None and seq is not None:
-        raise click.UsageError("--turn and --at both say where to fork; give one of them")
+        raise click.UsageError("--turn and --at exclude each other; pass only one")
     workspaces = Setting(data_dir=data_dir).workspaces
     async with existing_store(data_dir) as store:
         source = (await store.info(ConversationId(conversation))).id

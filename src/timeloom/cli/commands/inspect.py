@@ -1,4 +1,4 @@
-"""`timeloom inspect`: a timeline block by block, or one block in full."""
+"""`timeloom inspect`: lists the blocks of a timeline, or shows one block in full."""
 
 import shutil
 import sys
@@ -29,17 +29,17 @@ from timeloom.runtime.session.load_views import load_views
 from timeloom.wire.block_json import block_json, encode_block
 
 PAGE: Final = 500
-"""Entries held at once."""
+"""Entries loaded at once; bounds the memory for a long conversation."""
 
 _WIDE: Final = 140
-"""Columns from which on paths are worth their place."""
+"""Minimum terminal columns to show paths."""
 
 _MEDIUM: Final = 76
-"""Columns below which times and sizes are left out."""
+"""Minimum terminal columns to show times and sizes."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a block besides what it says: its place, its size, its weight in a prompt, its sight."""
+    """Facts about one block: its position, size, tokens in a prompt, visibility in prompts and a summary."""
 
     seq: int
     ts: str
@@ -49,19 +49,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     tokens: int
     sight: str
-    """`shown`, or why it is not: `hidden`, `pruned`, `summed up`, `inner` where a program made the call, or `silent`
-    where prompts never show it."""
+    """Visibility in prompts: `shown`, `hidden`, `pruned`, `summed up`, `inner` (a program made the call) or `silent`
+    (prompts never show this type)."""
     cache_point: str = ""
-    """The cache point that the next request would set after this block."""
+    """The cache point that the next request sets after this block."""
     gist: str
 
 
 @click.command()
 @data_dir_option
-@click.option("--conversation", "wanted", metavar="ID", help="Which conversation; without it, the newest.")
-@click.option("--turn", metavar="TURN", help="Only this turn: its id or its number.")
-@click.option("--type", "type_name", metavar="TYPE", help="Only blocks of this type, or of a family: react.tool.*")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; one block in full with its payloads.")
+@click.option("--conversation", "wanted", metavar="ID", help="The conversation; the default is the newest.")
+@click.option("--turn", metavar="TURN", help="Show only this turn, by id or number.")
+@click.option("--type", "type_name", metavar="TYPE", help="Show only blocks of this type or family, e.g. react.tool.*")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; SEQ or PATH with payloads.")
 @click.argument("what", required=False, metavar="[SEQ, PATH or CONVERSATION]")
 @command_body
 async def inspect(
@@ -69,13 +69,18 @@ async def inspect(
 ) -> int:
     """Show a timeline block by block, or one block in full.
 
-    Each line has the block's seq, time, type, size in bytes, tokens in a prompt, whether prompts show it, its path and
-    what it says; a terminal shows what it has room for. Lines between them are the cache points of the next request.
-    SEQ or PATH shows that block with all it holds, CONVERSATION that conversation as --conversation does.
+    Columns: seq, time, type, size in bytes, tokens in a prompt, visibility in prompts, path and a summary. A narrow
+    terminal shows fewer columns. Lines between blocks mark the cache points of the next request. SEQ or PATH shows that
+    block in full. CONVERSATION is the same as --conversation.
+
+    \b
+    Examples:
+      timeloom inspect conv_... --turn 2 --type react.tool.*
+      timeloom inspect 17
     """
     if what is not None and what.startswith("conv_"):
         if wanted is not None:
-            raise click.UsageError("CONVERSATION and --conversation both say which one; give one of them")
+            raise click.UsageError("CONVERSATION and --conversation exclude each other; pass only one")
         wanted, what = what, None
     async with existing_store(data_dir) as store:
         conversation = await _conversation(store, wanted)
@@ -87,7 +92,7 @@ async def inspect(
 
 
 class _Looking:
-    """A conversation that is looked at."""
+    """Reads the entries of one conversation and the facts about them."""
 
     def __init__(self, store: Store, conversation: ConversationId, views: Views) -> None:
         self._store = store
@@ -100,7 +105,7 @@ class _Looking:
         self._forgetters: dict[int, str] = {}
 
     async def pages(self, turn: str | None, type_name: str | None) -> AsyncIterator[list[Entry]]:
-        """The entries that were asked for, in order, a page at a time."""
+        """Yield the entries of the turn and type in order, one page at a time."""
         for first, last in self._spans(turn):
             seq = first - 1
             while seq < last and (page := await self._load(seq, min(PAGE, last - seq))):
@@ -109,19 +114,19 @@ class _Looking:
                 seq = page[-1].seq
 
     async def found(self, what: str) -> list[Entry]:
-        """The entries with that seq or at that path."""
+        """Return the entries with that seq or path; raises `CodedError` if there are none."""
         seqs = [int(what)] if what.isascii() and what.isdigit() else list(self._views.paths.find(what))
         if not seqs or not 1 <= seqs[0] <= self._views.tail:
             expected = f"expected a seq from 1 to {self._views.tail} or a path"
-            raise CodedError("entry_unknown", f"{what[:80]!r} is no block of {self.conversation}; {expected}")
+            raise CodedError("entry_unknown", f"{what[:80]!r} is not a block of {self.conversation}; {expected}")
         return [entry for seq in seqs for entry in await self._load(seq - 1, 1)]
 
     async def whole(self, entry: Entry) -> Entry:
-        """The entry with its payloads in place."""
+        """Return the entry with its payloads inline."""
         return replace(entry, block=await with_payloads(self._store, await self._owner(), entry.block))
 
     async def row(self, entry: Entry) -> Row:
-        """What is known of the entry."""
+        """Return the row of the entry."""
         tokens = await self._tokens(entry)
         stored = sum(ref.size_bytes for ref in references(entry.block))
         return Row(
@@ -143,7 +148,9 @@ class _Looking:
         turns = self._views.turns.turns
         found = next((known for name, known in turns.items() if turn in (name, str(known.n))), None)
         if found is None:
-            raise CodedError("entry_unknown", f"{turn[:60]!r} is no turn of it; it has {len(turns)}, numbered from 1")
+            raise CodedError(
+                "entry_unknown", f"there is no turn {turn[:60]!r}; turns are numbered from 1 to {len(turns)}"
+            )
         return list(found.spans)
 
     async def _load(self, after: int, limit: int) -> list[Entry]:
@@ -189,7 +196,7 @@ async def _conversation(store: Store, wanted: str | None) -> ConversationId:
     while page := await store.conversation_ids(after=newest):
         newest = page[-1]
     if not newest:
-        raise click.UsageError("there is no conversation yet")
+        raise click.UsageError("there is no conversation yet; `timeloom chat` starts one")
     return ConversationId(newest)
 
 
@@ -239,19 +246,19 @@ def _in_full(row: Row, entry: Entry) -> str:
 
 
 class _Lines:
-    """Rows as lines: all that is known where nobody has to fit it in, else as much as the terminal has room for."""
+    """Formats rows as lines: all columns in a pipe, as many as fit on a terminal."""
 
     def __init__(self) -> None:
         self._columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         self._blocks = self._tokens = 0
 
     def head(self) -> str:
-        """What stands above the columns."""
+        """Return the line of headings."""
         named = Row(seq=0, ts="", turn_id="", type="", path="", size_bytes=0, tokens=0, sight="", gist="")
         return self._cut(self._laid_out(named, ("seq", "time", "type", "bytes", "tokens", "sight", "path", "says")))
 
     def line(self, row: Row) -> str:
-        """The row, and the cache point below it."""
+        """Return the line of the row, and a line for the cache point after it."""
         self._blocks += 1
         self._tokens += row.tokens if row.sight == "shown" else 0
         sight = "" if row.sight == "shown" else row.sight
@@ -263,8 +270,8 @@ class _Lines:
         return "\n".join(map(self._cut, lines))
 
     def foot(self) -> str:
-        """What all rows come to."""
-        return self._cut(f"{self._blocks:,} blocks, {self._tokens:,} tokens in sight")
+        """Return the totals of all rows."""
+        return self._cut(f"{self._blocks:,} blocks, {self._tokens:,} tokens shown")
 
     def _laid_out(self, row: Row, cells: tuple[str, ...]) -> str:
         seq, time, kind, size, tokens, sight, path, says = cells
@@ -276,7 +283,7 @@ class _Lines:
         return f"{seq:>5} {kind:<18.18}{tokens:>7} {mark}{says}"
 
     def _cut(self, line: str) -> str:
-        """The line without what a terminal would obey, cut where it ends."""
+        """Return the sanitized line, cut to the width of the terminal."""
         line = harmless(line).rstrip()
         if self._columns is None:
             return line

@@ -1,4 +1,4 @@
-"""`timeloom keys`: keys of the server's mode `tokens`."""
+"""`timeloom keys`: manages the API keys of the server mode `tokens`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,29 +17,35 @@ if TYPE_CHECKING:
     from timeloom.server.auth.authenticate import Key
 
 ID_CHARS: Final = 12
-"""How much of a hash is shown: enough to tell keys apart."""
+"""Length of a key's id, the beginning of its hash: enough to tell keys apart."""
 LEAST_ID_CHARS: Final = 6
-"""How much of it names a key; less could be a slip."""
+"""Minimum length of an id that names a key; a shorter one could be a typing error."""
 
 
 @click.group()
 def keys() -> None:
-    """Keys of `timeloom serve --mode tokens`: a file has their hashes and whose they are."""
+    """Add, list and remove the API keys of `timeloom serve --mode tokens`.
+
+    The key file holds the hash, the owner and the role of each key.
+    """
 
 
 @keys.command("add")
 @with_settings("server.tokens_file")
-@click.option("--user", required=True, help="Whose key it is.")
-@click.option("--tenant", required=True, help="Their tenant; * is all of them.")
-@click.option("--project", required=True, help="Their project; * is all of the tenant.")
+@click.option("--user", required=True, help="The owner of the key.")
+@click.option("--tenant", required=True, help="The owner's tenant; * means all tenants.")
+@click.option("--project", required=True, help="The owner's project; * means all projects.")
 @click.option(
-    "--role", type=click.Choice(["user", "approver", "admin"]), default="user", show_default=True, help="What they may."
+    "--role", type=click.Choice(["user", "approver", "admin"]), default="user", show_default=True, help="The role."
 )
 @command_body
 async def add(loaded: Loaded, user: str, tenant: str, project: str, role: str) -> int:
-    """Make a key and print it.
+    """Create a key and print it.
 
-    It is printed this once: the file keeps its hash. A server that runs knows it within a second.
+    The key is printed only once; the file stores its hash. A running server accepts it within a second.
+
+    \b
+    Example: timeloom keys add --tokens-file keys.json --user ann --tenant acme --project '*'
     """
     # Lazy: the web framework takes 75 ms to load.
     from timeloom.server.auth.api_keys import add_key  # noqa: PLC0415
@@ -48,11 +54,11 @@ async def add(loaded: Loaded, user: str, tenant: str, project: str, role: str) -
     path = _file(loaded)
     said = {"user": user, "tenant": tenant, "project": project, "role": role}
     if not all(value.isprintable() for value in said.values()):
-        raise click.UsageError("names have no control characters")
+        raise click.UsageError("names must not contain control characters")
     try:
         caller = msgspec.convert(said, Caller)
     except msgspec.ValidationError as error:
-        raise click.UsageError(f"that is no owner of a key: {error}") from error
+        raise click.UsageError(f"invalid owner of a key: {error}") from error
     token = new_token(RandomIds())
     add_key(path, token, caller)
     click.echo(token)
@@ -61,10 +67,10 @@ async def add(loaded: Loaded, user: str, tenant: str, project: str, role: str) -
 
 @keys.command("list")
 @with_settings("server.tokens_file")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @command_body
 async def list_keys(loaded: Loaded, as_json: bool) -> int:
-    """List the keys: the beginnings of their hashes, and whose they are."""
+    """List the keys: id (the beginning of the hash), role, tenant, project and user."""
     for key in _known(loaded):
         said = {"id": _id(key), "tenant": key.tenant, "project": key.project, "user": key.user, "role": key.role}
         line = f"{said['id']}  {key.role:<8}  {key.tenant}/{key.project}  {harmless(key.user)}"
@@ -77,9 +83,9 @@ async def list_keys(loaded: Loaded, as_json: bool) -> int:
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @command_body
 async def remove(loaded: Loaded, ids: tuple[str, ...]) -> int:
-    """Take keys back, by the ids that `timeloom keys list` shows.
+    """Remove keys by the ids that `timeloom keys list` shows.
 
-    A server that runs does not know them any more within a second, and ends what is open with them.
+    A running server rejects them within a second and closes their open connections.
     """
     from timeloom.server.auth.api_keys import remove_keys  # noqa: PLC0415 - as above
 
@@ -95,11 +101,11 @@ def _known(loaded: Loaded) -> "tuple[Key, ...]":
 
 
 def _named(name: str, known: "tuple[Key, ...]") -> "Key":
-    """The one key whose hash begins so."""
+    """Return the only key whose hash begins with `name`; raises a usage error for none or several."""
     found = [key for key in known if key.sha256.startswith(name.lower())]
     if len(name) < LEAST_ID_CHARS or len(found) != 1:
         why = f"{len(found)} keys have" if len(found) > 1 and len(name) >= LEAST_ID_CHARS else "no key has"
-        raise click.UsageError(f"{why} the id {harmless(name[:80])!r}; `timeloom keys list` shows them")
+        raise click.UsageError(f"{why} the id {harmless(name[:80])!r}; `timeloom keys list` shows all ids")
     return found[0]
 
 
@@ -110,5 +116,5 @@ def _id(key: "Key") -> str:
 def _file(loaded: Loaded) -> Path:
     path = loaded.settings.server.tokens_file
     if path is None:
-        raise click.UsageError(f"where are the keys? Name the file: {ways_to_say('server.tokens_file')}")
+        raise click.UsageError(f"no key file is set; name it: {ways_to_say('server.tokens_file')}")
     return path

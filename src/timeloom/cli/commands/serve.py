@@ -1,4 +1,4 @@
-"""`timeloom serve`: conversations over HTTP."""
+"""`timeloom serve`: serves conversations over HTTP."""
 
 import asyncio
 from functools import partial
@@ -12,9 +12,9 @@ from timeloom.config.resolve import Loaded
 
 
 def _quick_loop() -> asyncio.AbstractEventLoop:
-    """An event loop in C where there is one; it is not there for Windows."""
+    """Return a uvloop event loop if it is installed (it is not available on Windows), otherwise the default one."""
     try:
-        import uvloop  # noqa: PLC0415 - only what serves needs it
+        import uvloop  # noqa: PLC0415 - only the server needs it
     except ModuleNotFoundError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
@@ -26,9 +26,12 @@ def _quick_loop() -> asyncio.AbstractEventLoop:
 async def serve(loaded: Loaded) -> int:
     """Serve conversations over HTTP.
 
-    Prints the address, and in the mode local the token that every request needs. Turns that an earlier run left open
-    go on. Ends with SIGINT or SIGTERM: streams end, turns get a moment, and those that still run are kept as they are
-    and go on at the next start.
+    Prints the address, the page to open in a browser and, in mode local, the token that every request needs. Turns that
+    an earlier run left open are resumed. SIGINT or SIGTERM ends the server: streams are closed, and turns get a grace
+    period. Turns that still run then stay open and resume at the next start.
+
+    \b
+    Example: timeloom serve --model anthropic:ID --port 8700
     """
     # Lazy: the web server takes 150 ms to load, which no other command needs.
     from timeloom.cli.commands.serve_run import run_server  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The run of `timeloom serve`: a data folder served until the command is told to end."""
+"""Builds the server's services from the settings and serves until a signal ends the command."""
 
 import gc
 import getpass
@@ -39,23 +39,25 @@ from timeloom.server.services import Services
 from timeloom.stores.sqlite import SqliteStore
 
 LEAST_TOKEN_CHARS: Final = 16
-"""Shortest token that somebody may choose; a shorter one could be found by trying."""
+"""Minimum length of a chosen token; a shorter one could be guessed."""
 
 
 GARBAGE: Final = (10_000, 20, 20)
-"""After how many new objects, and how often among them, Python looks for garbage among the new, the older and all.
-Less stops all streams more often, for 100 ms where hundreds are open; more keeps closed conversations for longer."""
+"""Thresholds of Python's garbage collector for its three generations.
+
+Smaller values pause all streams more often, for 100 ms with hundreds of streams. Larger values keep closed
+conversations in memory for longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entrance:
     doorkeeper: Doorkeeper
     token: str = ""
-    """What is printed."""
+    """The token that is printed at the start; empty where clients have their keys already."""
 
 
 async def run_server(settings: Settings) -> int:
-    """Serves until it is told to leave; the exit code of the command."""
+    """Serve until a signal arrives, and return the exit code of the command."""
     server = settings.server
     async with AsyncExitStack() as stack:
         entrance = await _entrance(server, stack)
@@ -63,7 +65,7 @@ async def run_server(settings: Settings) -> int:
             listener = stack.enter_context(listen(server.host, server.port))
         except OSError as error:
             raise click.ClickException(
-                f"port {server.port} of {server.host} cannot be used: {error.strerror}; choose another with --port"
+                f"cannot listen on port {server.port} of {server.host}: {error.strerror}; choose another with --port"
             ) from error
         log_to_stderr()
         place = await stack.enter_async_context(_open_place(settings, entrance.doorkeeper))
@@ -81,19 +83,19 @@ async def run_server(settings: Settings) -> int:
 
 
 def _set_up_memory() -> None:
-    """What is there by now stays, and is not looked through for garbage again and again."""
+    """Exclude the objects that exist now from garbage collection, because they live as long as the server."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
 
 
 async def _entrance(server: ServerSettings, stack: AsyncExitStack) -> _Entrance:
-    """Who is known, and the token that is printed."""
+    """Return the authenticator of the server mode, and the token to print."""
     match server.mode:
         case "local":
             if not is_loopback(server.host):
                 raise click.UsageError(
-                    f"the mode local serves this machine only, and {server.host} is not a loopback address"
+                    f"{server.host} is not a loopback address, which mode local needs; use --mode tokens or oidc"
                 )
             if server.token and len(server.token) < LEAST_TOKEN_CHARS:
                 raise click.UsageError(f"TIMELOOM_SERVER_TOKEN needs at least {LEAST_TOKEN_CHARS} characters")
@@ -101,7 +103,7 @@ async def _entrance(server: ServerSettings, stack: AsyncExitStack) -> _Entrance:
             return _Entrance(Doorkeeper((local_key(token, _user()),)), token)
         case "tokens":
             if server.tokens_file is None:
-                raise click.UsageError(f"the mode tokens needs --tokens-file: {ways_to_say('server.tokens_file')}")
+                raise click.UsageError(f"mode tokens needs --tokens-file: {ways_to_say('server.tokens_file')}")
             return _Entrance(Doorkeeper((), KeyFile(server.tokens_file)))
         case "oidc":
             files = (KeyFile(server.tokens_file),) if server.tokens_file else ()
@@ -115,7 +117,7 @@ async def _issuer(said: OidcSettings) -> AsyncGenerator[Register]:
     try:
         from timeloom.server.auth.oidc import Claims, Expected, open_issuer  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise click.UsageError(f"the mode oidc needs `pip install 'timeloom[oidc]'`: {error}") from error
+        raise click.UsageError(f"mode oidc needs `pip install 'timeloom[oidc]'`: {error}") from error
 
     claims = Claims(
         user=said.user_claim,
@@ -146,7 +148,7 @@ async def _open_place(settings: Settings, doorkeeper: Doorkeeper) -> AsyncGenera
         rest_s=server.rest_s, grace_s=server.grace_s, reader_bytes=server.reader_bytes, beat_s=server.heartbeat_s
     )
     async with OpenModels(settings) as models, open_tools(settings) as tools, _telemetry(settings) as listening:
-        # Before the folder is made: a name that is none leaves nothing behind.
+        # Before the folder is created, so that an unknown model name leaves no files behind.
         model, side = models.get(settings.model), models.beside(settings.model)
         choice = [(models.get(name), models.beside(name).summary) for name in (settings.model, *server.models)]
         async with await SqliteStore.open(settings.data_dir) as store:

@@ -1,4 +1,4 @@
-"""`timeloom settings`: what is set, and where."""
+"""`timeloom settings`: shows every setting with its value and origin."""
 
 import sys
 from typing import Final
@@ -18,10 +18,10 @@ _LINE_CHARS: Final = 100
 @with_settings(*OPTION_KEYS)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, by key.")
 def settings(loaded: Loaded, *, as_json: bool) -> None:
-    """Show every setting, its value and where that comes from.
+    """Show every setting, its value and its origin.
 
-    The command line counts most, then variables, then the file, then the default. Keys are not shown. Exits with 2 if a
-    setting cannot be taken, and says where it stands and what is expected.
+    An option overrides an environment variable, which overrides the settings file, which overrides the default. Secret
+    keys are not shown. If a setting is invalid, the command prints its place and the expected value and exits with 2.
     """
     values = {row.key: shown(row, value_in(loaded.settings, row.key)) for row in ROWS}
     if as_json:
@@ -34,7 +34,7 @@ def settings(loaded: Loaded, *, as_json: bool) -> None:
 
 
 def _line(value: object) -> str:
-    """The value as one line that drives no terminal."""
+    """Return the value on one line without control characters."""
     if value in ("", None):
         return "-"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""`timeloom verify`: is everything in the data folder there and whole, and can what went out of sight be read again?"""
+"""`timeloom verify`: checks that stored data is complete and that removed content can be read again."""
 
 from pathlib import Path
 
@@ -15,19 +15,19 @@ from timeloom.runtime.replay.check_retrievable import Recovery, check_recovery
 
 @click.command()
 @data_dir_option
-@click.option("--recovery", is_flag=True, help="Check that what went out of sight can be read again, in two reads.")
-@click.option("--conversation", "only", metavar="ID", help="With --recovery: this conversation only.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as a JSON object; with --recovery one a line.")
+@click.option("--recovery", is_flag=True, help="Check instead that the model can read removed content again.")
+@click.option("--conversation", "only", metavar="ID", help="With --recovery: check only this conversation.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object; with --recovery one per conversation.")
 @command_body
 async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: bool) -> int:
     """Check every stored conversation and payload.
 
-    Reads the whole folder and changes nothing. Exits with 1 if anything is damaged, and names the conversation;
-    the others stay readable. With --recovery, proves instead that the model can read again all that its next prompt
-    does not show whole, byte for byte and in at most two reads.
+    Reads the whole data folder and changes nothing. If data is damaged or missing, prints the conversation and exits
+    with 1; other conversations stay readable. With --recovery, checks instead that the model can read all content its
+    next prompt does not show in full, byte for byte, with at most two reads.
     """
     if only is not None and not recovery:
-        raise click.UsageError("--conversation goes with --recovery; the folder is checked as a whole")
+        raise click.UsageError("--conversation needs --recovery; without it, the whole folder is checked")
     async with existing_store(data_dir) as store:
         if recovery:
             return await _check_recovery(store, only, as_json=as_json)
@@ -40,7 +40,7 @@ async def verify(data_dir: Path, only: str | None, *, recovery: bool, as_json: b
 
 
 def print_verified(found: Verified) -> None:
-    """Prints each finding with its place, then what was looked at and the verdict."""
+    """Print each finding with its place, then the counts and the verdict."""
     for finding in found.findings:
         click.echo(_told(finding))
     counts = f"conversations: {found.conversations}, entries: {found.entries}, payloads: {found.blobs}"
@@ -63,7 +63,7 @@ async def _check_recovery(store: Store, only: str | None, *, as_json: bool) -> i
 
 
 async def _recovered(store: Store, conversation: ConversationId) -> Recovery:
-    """What is found; a conversation that cannot be read is one finding, and keeps no other from being looked at."""
+    """Check one conversation; one that cannot be read becomes a single finding, so that the check continues."""
     try:
         return await check_recovery(store, conversation)
     except CodedError as error:

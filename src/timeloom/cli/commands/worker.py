@@ -1,4 +1,4 @@
-"""`timeloom worker`: goes on with the turns that were left open."""
+"""`timeloom worker`: resumes the open turns of a data folder."""
 
 import shlex
 from collections.abc import Sequence
@@ -28,17 +28,17 @@ HOLDER = "timeloom worker"
 
 @click.command()
 @with_settings(*OPTION_KEYS)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each conversation, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per conversation and line.")
 @command_body
 async def worker(loaded: Loaded, *, as_json: bool) -> int:
-    """Go on with every turn that was left open, then exit.
+    """Resume every open turn, then exit.
 
-    A program that was killed, or a machine that lost power, leaves turns open. Each is gone on with from where its
-    timeline ends: what was done is not done again, and a call of which nobody knows whether it was carried out is left
-    to its tool or to a person. A turn that waits for a person stays as it is, and so does one that another program has
-    open. Run it after a restart, or by a timer: where nothing is open it does nothing.
+    Turns stay open when a program is killed or the machine loses power. Each resumes at the end of its timeline, so
+    finished steps are not repeated. A call with an unknown outcome is left to its tool or to a person. A turn that
+    waits for approval stays unchanged, and so does one that another program has open. Run it after a restart or from a
+    timer: without open turns it does nothing.
 
-    Prints a line for each conversation and exits with 1 if one could not be gone on with.
+    Prints one line per conversation, and exits with 1 if a turn could not be resumed.
     """
     settings, typed = with_model(loaded.settings), typed_options()
     if not has_conversations(settings.data_dir):
@@ -63,7 +63,7 @@ async def worker(loaded: Loaded, *, as_json: bool) -> int:
 
 
 def _opening(store: Store, models: OpenModels, tools: ToolRegistry, settings: Settings) -> Open:
-    # Before anything is opened: a name that is none is an error of usage and not of every conversation.
+    # Before anything is opened: an unknown model name is one usage error, not a failure of every conversation.
     model, side = models.get(settings.model), models.beside(settings.model)
 
     async def opened(conversation: ConversationId) -> Turns:
@@ -83,7 +83,7 @@ def _said(outcome: Recovered, typed: Sequence[str]) -> str:
             return f"ended, {reason}"
         case Waiting():
             command = harmless(shlex.join(["timeloom", "approve", outcome.conversation, *typed]))
-            return f"waits for a person to decide; `{command}` shows what"
+            return f"waits for approval; `{command}` shows the call"
         case Held(by=by, since=since):
             return f"is held by {by} since {since}"
         case Failed(message=message, code=code):

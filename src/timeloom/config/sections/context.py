@@ -1,4 +1,4 @@
-"""Settings of context: what of a conversation stays in a model's sight, and when older parts go out of it."""
+"""Settings of the context: when old parts of a conversation are pruned or summarized."""
 
 from typing import Annotated, Final
 
@@ -21,41 +21,45 @@ _COMPACT: Final = CompactSettings()
 
 
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays in sight."""
+    """Pruning and compaction of the prompt."""
 
-    keep_turns: Annotated[OptionalCount, About("Turns before the current one that are never shown as cards.")] = (
-        _PRUNE.keep_turns
+    keep_turns: Annotated[
+        OptionalCount, About("Number of turns before the current one that are never shortened to cards.")
+    ] = _PRUNE.keep_turns
+    keep_rounds: Annotated[OptionalCount, About("Number of newest rounds that are never shortened to rows.")] = (
+        _PRUNE.keep_rounds
     )
-    keep_rounds: Annotated[OptionalCount, About("Newest rounds that are never shown as rows.")] = _PRUNE.keep_rounds
-    min_saving_tokens: Annotated[Count, About("Fewest tokens for which old turns and rounds are pruned.")] = (
-        _PRUNE.min_saving_tokens
-    )
+    min_saving_tokens: Annotated[
+        Count, About("Minimum number of tokens that pruning old turns and rounds must save.")
+    ] = _PRUNE.min_saving_tokens
     patience: Annotated[
         Factor,
-        About("How many times the rewrite keeping old turns must have cost before they are pruned from a warm cache."),
+        About("Prune from a warm cache once keeping old turns has cost this many times the rewrite."),
     ] = _PRUNE.patience
     compact_at: Annotated[
-        Share, About("Share of the window from which on older parts of a conversation are summed up.")
+        Share, About("Share of the window from which older parts of a conversation are summarized.")
     ] = _COMPACT.compact_at
-    keep_share: Annotated[Share, About("Share of the window that stays as it is when the rest is summed up.")] = (
+    keep_share: Annotated[Share, About("Share of the window that stays unchanged when the rest is summarized.")] = (
         _COMPACT.keep_share
     )
-    summary_tokens: Annotated[
-        Count, About("Most tokens of a summary; it never has more than a tenth of the window.")
-    ] = _COMPACT.summary_tokens
-    prose_tokens: Annotated[Count, About("Most tokens of a summary that a model writes.")] = _COMPACT.prose_tokens
-    text_chars: Annotated[Count, About("Most characters of a message in an old turn.")] = _CARDS.text_chars
-    result_chars: Annotated[Count, About("Most characters of a tool's result in an old turn.")] = _CARDS.result_chars
-    result_items: Annotated[Count, About("Items of a list that the shape of an old result is told from.")] = (
+    summary_tokens: Annotated[Count, About("Maximum tokens of a summary; never more than a tenth of the window.")] = (
+        _COMPACT.summary_tokens
+    )
+    prose_tokens: Annotated[Count, About("Maximum tokens of the part of a summary that a model writes.")] = (
+        _COMPACT.prose_tokens
+    )
+    text_chars: Annotated[Count, About("Maximum characters of a message in an old turn.")] = _CARDS.text_chars
+    result_chars: Annotated[Count, About("Maximum characters of a tool result in an old turn.")] = _CARDS.result_chars
+    result_items: Annotated[Count, About("Number of list items that the shape of an old result is derived from.")] = (
         _CARDS.result_items
     )
-    result_keys: Annotated[Count, About("Keys of an object that the shape of an old result names.")] = (
+    result_keys: Annotated[Count, About("Number of object keys that the shape of an old result names.")] = (
         _CARDS.result_keys
     )
-    rows: Annotated[Count, About("Most rows of an old turn.")] = _CARDS.rows
+    rows: Annotated[Count, About("Maximum rows of an old turn.")] = _CARDS.rows
 
     def prune(self) -> PruneSettings:
-        """What stays whole, and what a prune must save."""
+        """Return the pruning settings."""
         return PruneSettings(
             keep_turns=self.keep_turns,
             keep_rounds=self.keep_rounds,
@@ -64,7 +68,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def cards(self) -> CardLimits:
-        """How much a card shows."""
+        """Return the limits of the cards of old turns."""
         return CardLimits(
             text_chars=self.text_chars,
             result_chars=self.result_chars,
@@ -74,7 +78,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def compact(self) -> CompactSettings:
-        """When the conversation is summed up, and how."""
+        """Return the compaction settings."""
         return CompactSettings(
             compact_at=self.compact_at,
             keep_share=self.keep_share,

@@ -1,4 +1,4 @@
-"""Settings of execution: where programs that an agent writes are run, and what they may use."""
+"""Settings of code execution: the sandbox of programs and their limits."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -21,7 +21,7 @@ _LIMITS: Final = Limits()
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A way to run programs under a name; what it leaves out is as in `execution.runtime`."""
+    """A named sandbox configuration; keys that it omits are taken from `execution.runtime`."""
 
     mode: Mode | None = None
     image: str | None = None
@@ -47,7 +47,7 @@ Profiles = Annotated[
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where programs run."""
+    """The sandbox of programs."""
 
     mode: Annotated[
         Mode,
@@ -57,46 +57,53 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "local"
     enabled: Annotated[bool, About("Whether agents may run programs at all.")] = True
-    profile: Annotated[str, About("Which of `execution.runtime.profiles` is used; empty is none.")] = ""
-    profiles: Annotated[Profiles, About("Ways to run programs, by name.")] = msgspec.field(
+    profile: Annotated[str, About("Name of the profile in `execution.runtime.profiles` to use; empty uses none.")] = ""
+    profiles: Annotated[Profiles, About("Named sandbox configurations.")] = msgspec.field(
         default_factory=dict[str, Profile]
     )
     python: Annotated[
-        str, About("The interpreter of programs in `local`, with the libraries they use; empty is timeloom's own.")
+        str,
+        About("Python interpreter for programs in `local`, with their libraries; empty uses timeloom's interpreter."),
     ] = ""
     warm: Annotated[
-        Count, About("Interpreters that wait, isolated already, once a first program has run; 0 is none.")
+        Count, About("Number of isolated interpreters kept ready after the first program; 0 keeps none.")
     ] = 1
-    image: Annotated[str, About("The image of programs in `docker`.")] = "py-code-exec:latest"
+    image: Annotated[str, About("Container image for programs in `docker`.")] = "py-code-exec:latest"
     container_strategy: Annotated[
-        Strategy, About("Whether programs in `docker` have a container of their own, or share one with a supervisor.")
+        Strategy, About("Whether programs in `docker` get a separate container or share one with the supervisor.")
     ] = "split"
-    network_mode: Annotated[str, About("The network of the supervisor in `combined`; programs have none.")] = "none"
-    cpus: Annotated[str, About("Processors of a container, such as `1.5`; empty is no limit.")] = ""
-    memory: Annotated[str, About("Memory of a container, such as `2g`; empty is `execution.limits.memory_mb`.")] = ""
-    extra_args: Annotated[Words, About("Further limits of a container, such as `--pids-limit,256`.")] = ()
+    network_mode: Annotated[str, About("Network of the supervisor in `combined`; programs have no network.")] = "none"
+    cpus: Annotated[str, About("Number of processors of a container, such as `1.5`; empty means no limit.")] = ""
+    memory: Annotated[str, About("Memory of a container, such as `2g`; empty uses `execution.limits.memory_mb`.")] = ""
+    extra_args: Annotated[Words, About("Additional limits of a container, such as `--pids-limit,256`.")] = ()
     engine: Annotated[
         str,
-        About("The socket of the container engine; empty is Docker's own.", variables=("DOCKER_HOST",)),
+        About("Socket of the container engine; empty uses Docker's default.", variables=("DOCKER_HOST",)),
     ] = ""
-    cluster: Annotated[str, About("The ECS cluster of `fargate`.")] = ""
-    task_definition: Annotated[str, About("The ECS task definition of `fargate`.")] = ""
-    container: Annotated[str, About("The container of that task definition which runs programs.")] = "exec"
-    bucket: Annotated[str, About("The S3 bucket through which files go to tasks of `fargate` and come back.")] = ""
+    cluster: Annotated[str, About("ECS cluster for `fargate`.")] = ""
+    task_definition: Annotated[str, About("ECS task definition for `fargate`.")] = ""
+    container: Annotated[str, About("Container of the task definition that runs programs.")] = "exec"
+    bucket: Annotated[str, About("S3 bucket that transfers files to and from tasks of `fargate`.")] = ""
     region: Annotated[
-        str, About("The AWS region of `fargate`; empty is that of the AWS settings.", variables=("AWS_REGION",))
+        str, About("AWS region for `fargate`; empty uses the AWS configuration.", variables=("AWS_REGION",))
     ] = ""
     endpoint_url: Annotated[
-        Url, About("Where AWS's services are, if not at AWS.", variables=("AWS_ENDPOINT_URL",), directs_key=True)
+        Url,
+        About(
+            "Endpoint URL of AWS-compatible services; empty uses AWS.",
+            variables=("AWS_ENDPOINT_URL",),
+            directs_key=True,
+        ),
     ] = ""
-    subnets: Annotated[Words, About("The subnets of tasks of `fargate`.")] = ()
-    security_groups: Annotated[Words, About("The security groups of tasks of `fargate`.")] = ()
+    subnets: Annotated[Words, About("Subnets for tasks of `fargate`.")] = ()
+    security_groups: Annotated[Words, About("Security groups for tasks of `fargate`.")] = ()
     descriptor_payload_scope: Annotated[
-        PayloadScope, About("What of the bundles' settings a remote supervisor is given: all, or the active bundle's.")
+        PayloadScope,
+        About("Bundle settings that a remote supervisor receives: all, or only those of the active bundle."),
     ] = "full"
 
     def chosen(self) -> "RuntimeSettings":
-        """The same with what the chosen profile says; raises `KeyError` where no profile has that name."""
+        """Return these settings with the selected profile applied; raise `KeyError` if the profile is unknown."""
         if not self.profile:
             return self
         profile = self.profiles[self.profile]
@@ -105,27 +112,31 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one program may use."""
+    """Limits of one program."""
 
-    timeout_s: Annotated[Seconds, About("Seconds that a program may run unless its call says otherwise.")] = (
-        _LIMITS.wall_s
+    timeout_s: Annotated[Seconds, About("Default timeout of a program in seconds.")] = _LIMITS.wall_s
+    max_timeout_s: Annotated[Seconds, About("Maximum timeout in seconds that a call may request.")] = 600.0
+    cpu_s: Annotated[Seconds, About("Processor time of a program in seconds.")] = 600.0
+    memory_mb: Annotated[Whole, About("Memory of a program in MiB, for all its processes together.")] = (
+        _LIMITS.memory_bytes // MIB
     )
-    max_timeout_s: Annotated[Seconds, About("Most seconds that a call may give its program.")] = 600.0
-    cpu_s: Annotated[Seconds, About("Processor seconds of a program.")] = 600.0
-    memory_mb: Annotated[Whole, About("Memory of a program, all its processes together.")] = _LIMITS.memory_bytes // MIB
-    processes: Annotated[Whole, About("Processes and threads of a program.")] = _LIMITS.processes
-    open_files: Annotated[Whole, About("Files that one process of a program may have open.")] = _LIMITS.open_files
-    file_mb: Annotated[Whole, About("Largest file that a program may write.")] = _LIMITS.file_bytes // MIB
-    growth_mb: Annotated[Whole, About("What a program may write altogether.")] = _LIMITS.growth_bytes // MIB
-    growth_files: Annotated[Whole, About("Most files that a program may make.")] = _LIMITS.growth_files
-    output_kb: Annotated[Whole, About("What a program may print altogether.")] = _LIMITS.output_bytes // 1024
-    tool_calls: Annotated[Whole, About("Most calls of tools that a program may make.")] = _LIMITS.tool_calls
-    tool_mb: Annotated[Whole, About("What a program's calls of tools may hold altogether, parameters and answers.")] = (
+    processes: Annotated[Whole, About("Number of processes and threads of a program.")] = _LIMITS.processes
+    open_files: Annotated[Whole, About("Number of files that one process of a program may have open.")] = (
+        _LIMITS.open_files
+    )
+    file_mb: Annotated[Whole, About("Largest file that a program may write, in MiB.")] = _LIMITS.file_bytes // MIB
+    growth_mb: Annotated[Whole, About("Total size of the files that a program may write, in MiB.")] = (
+        _LIMITS.growth_bytes // MIB
+    )
+    growth_files: Annotated[Whole, About("Maximum number of files that a program may create.")] = _LIMITS.growth_files
+    output_kb: Annotated[Whole, About("Total size of a program's output in KiB.")] = _LIMITS.output_bytes // 1024
+    tool_calls: Annotated[Whole, About("Maximum number of tool calls that a program may make.")] = _LIMITS.tool_calls
+    tool_mb: Annotated[Whole, About("Total size of the parameters and results of a program's tool calls, in MiB.")] = (
         _LIMITS.tool_bytes // MIB
     )
 
     def limits(self) -> Limits:
-        """The same, as a sandbox takes it."""
+        """Return these limits in the form that sandboxes use."""
         return Limits(
             wall_s=self.timeout_s,
             cpu_s=self.cpu_s,
@@ -142,7 +153,7 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How programs are run."""
+    """The execution of programs."""
 
     runtime: RuntimeSettings = RuntimeSettings()
     limits: LimitSettings = LimitSettings()

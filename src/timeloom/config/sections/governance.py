@@ -1,6 +1,6 @@
-"""Settings of governance: what each scope may spend, and what is asked, refused and allowed before a step.
+"""Settings of governance: budgets of each scope, and policies for tool calls.
 
-No bundle sets any of them: who writes an agent does not decide how much its operator pays, or what is left to people.
+Bundles cannot set any of them: the operator, not the author of an agent, decides on costs and approvals.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,19 +21,19 @@ from timeloom.core.policy.gates import (
 )
 
 NANO_USD: Final = 1_000_000_000
-"""How many of the units in which money is counted make a dollar."""
+"""Nano-dollars per US dollar; money is counted in nano-dollars."""
 
 EVERY_TOOL: Final = "*"
 
 NoLimit = Literal["none"]
-"""A word of its own, because 0 could also be meant as nothing at all."""
+"""No limit. It is a word because 0 could also mean that nothing is allowed."""
 
 Amount = Annotated[int, Meta(ge=1, le=10**12)] | NoLimit
 Calls = Annotated[int, Meta(ge=0, le=10**12)] | NoLimit
 Dollars = Annotated[float, Meta(gt=0, le=1_000_000)] | NoLimit
 WorkSeconds = Annotated[float, Meta(gt=0, le=100_000_000)] | NoLimit
 
-# A name that fits no tool would leave unasked what somebody wanted to be asked about, so its form is checked.
+# A misspelled name matches no tool and would silently skip an approval, so the form of names is checked.
 ToolId = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+\Z")]
 ToolName = Annotated[
     str, Meta(pattern=r"\A(?:\*|[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*\.(?:[A-Za-z0-9_-]+|\*))\Z")
@@ -41,8 +41,8 @@ ToolName = Annotated[
 ToolNames = Annotated[
     tuple[ToolName, ...],
     Meta(
-        description="tools such as `web.search`, or `web.*` for a family, or `*` for all; an array in the file, "
-        "commas between them elsewhere"
+        description="tools such as `web.search`, or `web.*` for a family, or `*` for all: an array in the file, "
+        "comma-separated elsewhere"
     ),
 ]
 CallTable = Annotated[
@@ -52,16 +52,18 @@ CallTable = Annotated[
 
 
 class AllowanceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scope may spend."""
+    """The budget of one scope."""
 
-    rounds: Annotated[Amount, About("Budget of a {group}: most rounds.")] = "none"
-    tokens: Annotated[Amount, About("Budget of a {group}: most tokens that models read and write.")] = "none"
-    usd: Annotated[Dollars, About("Budget of a {group}: most dollars that models cost.")] = "none"
-    tool_calls: Annotated[Calls, About("Budget of a {group}: most calls of tools.")] = "none"
-    wall_s: Annotated[WorkSeconds, About("Budget of a {group}: most seconds that models and tools take.")] = "none"
+    rounds: Annotated[Amount, About("Budget of a {group}: maximum number of rounds.")] = "none"
+    tokens: Annotated[Amount, About("Budget of a {group}: maximum number of tokens read and written by models.")] = (
+        "none"
+    )
+    usd: Annotated[Dollars, About("Budget of a {group}: maximum cost of model calls in US dollars.")] = "none"
+    tool_calls: Annotated[Calls, About("Budget of a {group}: maximum number of tool calls.")] = "none"
+    wall_s: Annotated[WorkSeconds, About("Budget of a {group}: maximum seconds spent in models and tools.")] = "none"
 
     def allowance(self) -> Allowance:
-        """The same, as the budgets count it."""
+        """Return this budget in the units that the runtime counts."""
         return Allowance(
             rounds=_whole(self.rounds),
             tokens=_whole(self.tokens),
@@ -72,7 +74,7 @@ class AllowanceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every scope may spend."""
+    """The budgets of all scopes."""
 
     turn: AllowanceSettings = AllowanceSettings()
     conversation: AllowanceSettings = AllowanceSettings()
@@ -81,7 +83,7 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
     project: AllowanceSettings = AllowanceSettings()
 
     def budgets(self) -> Budgets:
-        """The budgets that a conversation is held with."""
+        """Return the budgets of a conversation."""
         return Budgets(
             turn=self.turn.allowance(),
             conversation=self.conversation.allowance(),
@@ -92,31 +94,31 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, refused and allowed before a tool is called."""
+    """Policies that are checked before a tool is called."""
 
     irreversible: Annotated[
         Literal["approve", "approve_tainted", "allow"],
         About(
-            "Whether calls that cannot be undone need a person's leave: all, those that text from outside may have "
-            "suggested, or none.",
+            "Which calls that cannot be undone need a person's approval: all, only those that external text may have "
+            "caused, or none.",
             lifts_guard=True,
         ),
     ] = "approve"
-    tools: Annotated[ToolNames, About("Tools that may be called; all others are refused.")] = (EVERY_TOOL,)
+    tools: Annotated[ToolNames, About("Tools that may be called; all others are rejected.")] = (EVERY_TOOL,)
     ask_before: Annotated[
         ToolNames,
         About(
-            "Tools that are called only with a person's leave, whatever they do.",
+            "Tools that are called only with a person's approval, also if their calls can be undone.",
             option="--ask-before",
             metavar="TOOLS",
         ),
     ] = ()
     calls_per_turn: Annotated[
-        CallTable, About("How often a turn may call a tool; a tool that is not named has no limit.")
+        CallTable, About("Maximum number of calls per turn for each tool; tools that are not listed have no limit.")
     ] = msgspec.field(default_factory=dict[str, int])
 
     def policies(self) -> tuple[Policy, ...]:
-        """The policies that a conversation is held with."""
+        """Return the policies of a conversation."""
         return tuple(self._policies())
 
     def _policies(self) -> Iterator[Policy]:

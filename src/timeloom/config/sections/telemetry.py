@@ -1,4 +1,4 @@
-"""Settings of telemetry: where spans are sent, and what they say."""
+"""Settings of OpenTelemetry spans."""
 
 from typing import Annotated
 
@@ -9,15 +9,15 @@ from timeloom.config.value_types import Url
 
 
 class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a collector of OpenTelemetry is told."""
+    """The export of spans to an OpenTelemetry collector."""
 
     endpoint: Annotated[
         Url,
         About(
-            "Where spans are sent by OTLP over HTTP, without `/v1/traces`; empty sends none.",
+            "URL of the collector for OTLP over HTTP, without `/v1/traces`; empty sends no spans.",
             lifts_guard=True,
         ),
     ] = ""
-    content: Annotated[bool, About("Whether spans hold what models wrote and tools were given.", lifts_guard=True)] = (
-        False
-    )
+    content: Annotated[
+        bool, About("Whether spans contain the replies of models and the parameters of tools.", lifts_guard=True)
+    ] = False

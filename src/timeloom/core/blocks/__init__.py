@@ -1,4 +1,9 @@
-"""Blocks: every type of thing that can happen on a timeline, one family per module."""
+"""Types of blocks that a timeline can hold, one family per module.
+
+Reading order: `block` (the base class), `content` and `digest` (shared parts), then the families `conversation`,
+`turn`, `user`, `round`, `tool`, `gate`, `plan`, `assistant`, `forgetting`, `stage` and `unknown`. `caching` holds the
+cache values of model calls. `extract_payloads` and `redact` transform blocks.
+"""
 
 from types import MappingProxyType
 from typing import Final
@@ -87,12 +92,12 @@ AnyBlock = (
     | StageClarificationResolved
     | Unknown
 )
-"""Every block there is; `match` on it and end with `assert_never`."""
+"""Union of all block classes; `match` on it and end with `assert_never`."""
 
 BLOCK_CLASSES: Final[tuple[type[AnyBlock], ...]] = AnyBlock.__args__
 
 BLOCK_TYPES: Final = MappingProxyType({cls.type_name: cls for cls in reversed(BLOCK_CLASSES) if cls is not Unknown})
-"""Each `type` of the JSON form with its first class: of the three kinds of `react.tool.result`, the digest."""
+"""First class of each `type` in the JSON form; for `react.tool.result`, which has three classes, `ResultDigest`."""
 
 __all__ = [
     "BLOCK_CLASSES",

@@ -1,4 +1,4 @@
-"""Blocks of what the assistant answered."""
+"""Blocks of the assistant's answers."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from timeloom.core.payload import Text
 
 
 class Completion(Block, tag="assistant.completion", frozen=True, kw_only=True):
-    """An answer shown to the user; `n` counts the answers of one turn, and the bare path means the newest."""
+    """An answer shown to the user. `n` numbers the answers of a turn; the path without a number means the newest."""
 
     type_name: ClassVar[str] = "assistant.completion"
     text: Text
@@ -29,7 +29,7 @@ class Completion(Block, tag="assistant.completion", frozen=True, kw_only=True):
 
 
 class ReactCompletion(Block, tag="react.completion", frozen=True, kw_only=True):
-    """The agent's own closing word in older logs; nothing here writes it."""
+    """The agent's closing text in older logs; timeloom does not write it."""
 
     type_name: ClassVar[str] = "react.completion"
     text: Text = ""

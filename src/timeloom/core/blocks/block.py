@@ -1,4 +1,4 @@
-"""The shape all blocks share: a frozen value with an author, a MIME type and, for most, a logical path."""
+"""Base class of all blocks: a frozen value with an author, a MIME type and, for most types, a logical path."""
 
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -10,18 +10,18 @@ from timeloom.core.ids import CallId, IdError, MessageId, TurnId, call_id, messa
 from timeloom.core.paths import MAX_SID, PathError, parse
 
 MAX_NUMBER: Final = 999_999_999
-"""Largest round or ordinal: nine digits, as many as a path takes."""
+"""Largest round or ordinal: nine digits, the most that a path accepts."""
 
 MAX_COUNT: Final = 2**53 - 1
-"""Largest seq, size or count: what every JSON reader takes exactly."""
+"""Largest seq, size or count: the largest integer that every JSON reader decodes exactly."""
 
 
 ERASED: Final = "[ERASED]"
-"""What stands where something was erased."""
+"""Text that replaces erased content."""
 
 
 class BlockError(CodedError):
-    """A block that its constructor refuses; the message names the field, what was got and what was expected."""
+    """Error for a field that a block's constructor refuses; the message names the field and the expected value."""
 
     def __init__(self, message: str) -> None:
         super().__init__("block_malformed", message)
@@ -36,58 +36,58 @@ class Block(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """What happened, without its place and time, which the entry around it gives."""
+    """An event in a conversation, without its seq, turn and time; the entry around it adds those."""
 
     type_name: ClassVar[str]
-    """The `type` of the JSON form. Two classes share one where the JSON form tells them apart by `meta.role`."""
+    """`type` of the JSON form. If classes share a type, `meta.role` in the JSON form distinguishes them."""
 
     fixed_mime: ClassVar[str] = "text/markdown"
     repeated: ClassVar[tuple[str, ...]] = ()
-    """Fields whose text is often the same as in the last block of the kind; it is stored once."""
+    """Fields whose text often equals that of the previous block of the type; the store keeps such text once."""
     author: str = "react"
     erased: bool = False
-    """Whether what it said was erased for good; its type, place and path are what they were."""
+    """Whether the content was erased permanently; type, seq and path remain."""
 
     def mime_type(self) -> str:
-        """The MIME type of the block's text or bytes."""
+        """Return the MIME type of the block's text or bytes."""
         return self.fixed_mime
 
     def path(self, turn: TurnId) -> str:
-        """The one logical path of this block in that turn; empty where it is reachable only through other blocks."""
+        """Return the block's logical path in that turn; empty if only other blocks lead to it."""
         return ""
 
     def alias(self, turn: TurnId) -> str:
-        """The path that the newest block of a numbered family answers to; empty where nothing is numbered."""
+        """Return the path that names the newest block of a numbered family; empty if the family is not numbered."""
         return ""
 
 
 def need_text(value: object, field: str) -> None:
-    """Refuses empty text; a reference to stored text is never empty."""
+    """Raise if the text is empty; a reference to stored text is never empty."""
     if value == "":
         raise BlockError(f"{field} must not be empty")
 
 
 def need_positive(value: int, field: str) -> None:
-    """Refuses numbers that no round, ordinal or version has."""
+    """Raise unless the value is a valid round, ordinal or version: 1 to `MAX_NUMBER`."""
     need_count(value, field, least=1, most=MAX_NUMBER)
 
 
 def need_count(value: int, field: str, *, least: int = 0, most: int = MAX_COUNT) -> None:
-    """Refuses numbers outside of the bounds."""
+    """Raise unless the value is within the bounds."""
     if not least <= value <= most:
         raise BlockError(f"{field} is between {least} and {most}, got {value if abs(value) < 10**20 else 'another'}")
 
 
 def need_sids(sids: tuple[int, ...]) -> None:
-    """Refuses what no source can have as its id."""
+    """Raise unless all values are valid source ids."""
     for sid in sids:
         need_count(sid, "a source id", least=1, most=MAX_SID)
 
 
 @lru_cache(maxsize=4096)
 def need_call(value: CallId) -> None:
-    """Refuses what is not a call id."""
-    # Every part of a call names it.
+    """Raise unless the value is a call id."""
+    # Cached, because every part of a call carries the same id.
     try:
         call_id(value)
     except IdError as error:
@@ -95,7 +95,7 @@ def need_call(value: CallId) -> None:
 
 
 def need_message(value: MessageId) -> None:
-    """Refuses what is not a message id."""
+    """Raise unless the value is a message id."""
     try:
         message_id(value)
     except IdError as error:
@@ -103,14 +103,14 @@ def need_message(value: MessageId) -> None:
 
 
 def need_path(value: str, field: str) -> None:
-    """Refuses what is not a logical path in its canonical spelling."""
+    """Raise unless the value is a logical path in its canonical spelling."""
     if not _is_canonical_path(value):
         raise BlockError(f"{field} is a logical path such as fi:turn_1.files/report.md, got {value[:60]!r}")
 
 
 @lru_cache(maxsize=4096)
 def _is_canonical_path(value: str) -> bool:
-    # Metadata and content of one artifact name the same path one after the other.
+    # Cached, because metadata and content of one artifact carry the same path in a row.
     try:
         return str(parse(value)) == value
     except PathError:

@@ -1,4 +1,4 @@
-"""Values of caching that a model call records: where its cache points are, how long they last, and what is expected."""
+"""Cache points, lifetimes and the expected cache use that a model call records."""
 
 from typing import Literal
 
@@ -7,16 +7,16 @@ import msgspec
 from timeloom.core.blocks.block import need_count, need_text
 
 Lifetime = Literal["5m", "1h"]
-"""How long a provider keeps a prefix after it was last used."""
+"""How long a provider keeps a cached prefix after its last use."""
 
 LifetimeChoice = Literal["auto", "5m", "1h"]
-"""How lifetimes are chosen: by arithmetic, or always the same."""
+"""How lifetimes are chosen: computed from prices (`auto`), or fixed."""
 
 
 class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """From how many rounds on a pre-tail point is set, how many rounds stay behind it, and how much may be edited.
+    """Settings of the pre-tail cache point: first round that sets it, rounds after it, and editable tokens.
 
-    A larger offset lets more be hidden and costs more to send again after a hide.
+    A larger `offset_rounds` lets the agent hide more blocks, but a hide then resends more tokens.
     """
 
     min_rounds: int = 2
@@ -26,7 +26,7 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class CacheRates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Prices of cached tokens as multiples of the price of a token that is not cached."""
+    """Prices of cached tokens as multiples of the price of an uncached token."""
 
     read: float = 0.1
     write_5m: float = 1.25
@@ -36,8 +36,9 @@ class CacheRates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CachePoint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """A cache point of a request: the last entry before it, and the prefix that ends there.
 
-    `blocks` counts the content blocks of the prefix after the system text, so the point on the system text has none and
-    seq 0. `tokens` is our own count with the system text, and `prefix` a hash of the prefix without it.
+    `blocks` counts the content blocks of the prefix after the system text; the point on the system text has 0 blocks
+    and seq 0. `tokens` is our count including the system text. `prefix` is a hash of the prefix without the system
+    text.
     """
 
     seq: int
@@ -46,7 +47,7 @@ class CachePoint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forb
     prefix: str = ""
     lifetime: Lifetime = "5m"
     small: bool = False
-    """Whether the prefix has fewer tokens than the provider keeps."""
+    """Whether the prefix has fewer tokens than the provider's minimum for caching."""
 
     def __post_init__(self) -> None:
         need_count(self.seq, "seq")
@@ -55,28 +56,28 @@ class CachePoint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forb
 
 
 class CacheForecast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The cache points of a request and what its provider is expected to report, in the model's own tokens.
+    """Cache points of a request and the usage its provider is expected to report, in the model's tokens.
 
-    With what the log says, `at`, `last`, `settings` and `rates` are all that the points and lifetimes were chosen from.
+    The points and lifetimes are a function of the log and of `at`, `last`, `settings` and `rates`.
     """
 
     at: str
-    """The time that it was made for."""
+    """Time for which the forecast was made."""
     system: str
-    """A hash of the system text."""
+    """Hash of the system text."""
     points: tuple[CachePoint, ...] = ()
     hit: CachePoint | None = None
-    """The longest prefix that the provider should still have; None where it should have none."""
+    """Longest prefix that the provider should still have cached; None if it should have none."""
     read_tokens: int = 0
     written_5m_tokens: int = 0
     written_1h_tokens: int = 0
     uncached_tokens: int = 0
     last: bool = False
-    """Whether the turn was sure to end with this call."""
+    """Whether this call was certain to be the last of its turn."""
     settings: CacheSettings = CacheSettings()
     rates: CacheRates = CacheRates()
     version: int = 1
-    """The version of the arithmetic; another one may choose otherwise."""
+    """Version of the arithmetic; another version may choose other points."""
 
     def __post_init__(self) -> None:
         need_text(self.at, "at")
@@ -85,15 +86,15 @@ class CacheForecast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def seqs(self) -> tuple[int, ...]:
-        """The entries that the points stand after; the one on the system text stands after none."""
+        """Seqs of the entries before the cache points, without the point on the system text."""
         return tuple(point.seq for point in self.points if point.seq)
 
     @property
     def written_tokens(self) -> int:
-        """What should be written to the cache, for however long."""
+        """Tokens expected to be written to the cache, for all lifetimes."""
         return self.written_5m_tokens + self.written_1h_tokens
 
     @property
     def prompt_tokens(self) -> int:
-        """What the whole request should count."""
+        """Expected tokens of the whole request."""
         return self.read_tokens + self.written_tokens + self.uncached_tokens

@@ -1,4 +1,4 @@
-"""Blocks that carry a payload of any MIME type: text, bytes, or neither where it is read from disk."""
+"""Base class of blocks with a payload of any MIME type: text, bytes, or neither if the content is on disk."""
 
 from timeloom.core.blocks.block import Block, BlockError, need_path, need_text
 from timeloom.core.blocks.digest import Digest, Hosting, Shown
@@ -7,7 +7,7 @@ from timeloom.core.payload import Data, Text
 
 
 class ContentBlock(Block, frozen=True, kw_only=True):
-    """The content of one artifact, at the artifact's own path."""
+    """Content of one artifact, at the artifact's path."""
 
     artifact_path: str
     mime: str

@@ -1,4 +1,4 @@
-"""Blocks about the conversation as a whole: whose it is, what it is called, what it knows and what was summed up."""
+"""Blocks about the whole conversation: its owner, title, sources, summaries and erasure."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from timeloom.core.sources import SourceRow
 
 
 class ForkPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The place in another conversation where this one began."""
+    """The entry of another conversation at which this one was forked."""
 
     conversation_id: ConversationId
     seq: int
@@ -22,7 +22,7 @@ class ForkPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConversationStarted(Block, tag="conv.header", frozen=True, kw_only=True):
-    """The first entry of every conversation: who it belongs to and where it came from."""
+    """First entry of every conversation: its owner and its origin."""
 
     type_name: ClassVar[str] = "conv.header"
     fixed_mime: ClassVar[str] = "application/json"
@@ -41,7 +41,7 @@ class ConversationStarted(Block, tag="conv.header", frozen=True, kw_only=True):
 
 
 class Titled(Block, tag="conv.title", frozen=True, kw_only=True):
-    """The conversation's title from here on."""
+    """Sets the conversation's title."""
 
     type_name: ClassVar[str] = "conv.title"
     fixed_mime: ClassVar[str] = "text/plain"
@@ -53,7 +53,7 @@ class Titled(Block, tag="conv.title", frozen=True, kw_only=True):
 
 
 class SourcesAdded(Block, tag="conv.sources.added", frozen=True, kw_only=True):
-    """Rows that joined the sources pool or replaced the row of the same sid; their bodies are payloads."""
+    """Rows added to the sources pool, or newer versions of rows with the same sid; their bodies are payloads."""
 
     type_name: ClassVar[str] = "conv.sources.added"
     fixed_mime: ClassVar[str] = "application/json"
@@ -69,7 +69,7 @@ class SourcesAdded(Block, tag="conv.sources.added", frozen=True, kw_only=True):
 
 
 class WorkingSummary(Block, tag="conv.working.summary", frozen=True, kw_only=True):
-    """What a turn was about, for the turns after it; `n` counts the summaries of one turn."""
+    """Summary of a turn for later turns; `n` numbers the summaries of one turn."""
 
     type_name: ClassVar[str] = "conv.working.summary"
     text: Text
@@ -87,7 +87,7 @@ class WorkingSummary(Block, tag="conv.working.summary", frozen=True, kw_only=Tru
 
 
 class RangeSummary(Block, tag="conv.range.summary", frozen=True, kw_only=True):
-    """Stands for the entries `first_seq` to `last_seq`; where those are absent, for the covered turns."""
+    """Replaces entries `first_seq` to `last_seq` in prompts, or the covered turns if both are 0."""
 
     type_name: ClassVar[str] = "conv.range.summary"
     covered_turn_ids: tuple[TurnId, ...]
@@ -113,7 +113,7 @@ class RangeSummary(Block, tag="conv.range.summary", frozen=True, kw_only=True):
 
 
 class Erased(Block, tag="conv.erased", frozen=True, kw_only=True):
-    """What the conversation held was erased at somebody's word; this block is all that says so."""
+    """Records that the conversation's content was erased, and on whose request."""
 
     type_name: ClassVar[str] = "conv.erased"
     by: str

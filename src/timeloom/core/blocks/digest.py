@@ -1,4 +1,4 @@
-"""The digest of an artifact: what a metadata block says of it, safe to show."""
+"""Metadata of artifacts: digest, display form, hosting and tool errors; a digest is safe to show."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ Visibility = Literal["external", "internal"]
 
 
 class ToolError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Why a tool failed, in its own words."""
+    """Error of a tool, with the code and message that the tool reported."""
 
     code: str
     message: str
@@ -22,9 +22,9 @@ class ToolError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Digest(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """An artifact's logical and physical path, kind, size and origin; never where it is hosted.
+    """An artifact's logical and physical path, kind, size and origin, without its hosting location.
 
-    `tool_call_id` is set only where it is not that of the block around it.
+    `tool_call_id` is set only if it differs from that of the surrounding block.
     """
 
     artifact_path: str
@@ -48,9 +48,9 @@ class Digest(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=
 
 
 class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """How a prompt shows a content, decided once when it was appended: whole, or as the text kept here.
+    """How prompts show a content, decided once at append time: whole, or as the text stored here.
 
-    `tokens` is the count that decided it.
+    `tokens` is the count on which the decision was based.
     """
 
     how: Literal["whole", "preview", "stub"]
@@ -64,7 +64,7 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Hosting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Where a file is hosted; kept in the file block's meta and never rendered."""
+    """Where a file is hosted; stored in the file block's meta and never rendered."""
 
     hosted_uri: str = ""
     rn: str = ""
@@ -72,7 +72,7 @@ class Hosting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def registered_error(code: str, message: str, where: str = "") -> ToolError:
-    """An error of our own; foreign tools may use any code, we use only those of the registry."""
+    """Return a tool error whose code must be in the registry. Tools from outside timeloom may use other codes."""
     if code not in CODES:
         raise KeyError(f"{code!r} is not in core/codes.py")
     return ToolError(code=code, message=message, where=where)

@@ -1,4 +1,4 @@
-"""Payloads of a block, row or draft: large ones taken out, so that they can be stored by hash, and put back."""
+"""Moves large payloads out of blocks, rows and drafts into storage by hash, and restores them."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,11 +11,11 @@ from timeloom.core.blocks.block import Block
 from timeloom.core.payload import BlobRef, most_bytes, ref_of
 
 INLINE_BYTES: Final = 32 * 1024
-"""Text up to this size stays in its row. Smaller makes many small files, each with a sync of its own; larger
+"""Text up to this size stays in its row. A smaller limit makes many small files, each with its own sync; a larger one
 makes rows heavy to page through."""
 
 REPEATED_BYTES: Final = 1024
-"""The same for text that a block repeats from one before it: such text is stored once, and referred to."""
+"""The same limit for fields in `Block.repeated`: such text is stored once and referenced."""
 
 Payloads = dict[BlobRef, bytes]
 
@@ -24,7 +24,7 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]:
-    """The same with a reference for all bytes and for every text above the size, and what they refer to."""
+    """Return the value with references for all bytes and for large text, and the extracted payloads."""
     taken: Payloads = {}
 
     def store(payload: object, kind: _Kind) -> object:
@@ -45,7 +45,7 @@ def take_out(value: _S, inline_bytes: int = INLINE_BYTES) -> tuple[_S, Payloads]
 
 
 def put_back(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
-    """The same with every reference replaced by what `read` gives for it."""
+    """Return the value with every reference replaced by the payload that `read` returns."""
 
     def fetch(payload: object, kind: _Kind) -> object:
         if not isinstance(payload, BlobRef):
@@ -57,7 +57,7 @@ def put_back(value: _S, read: Callable[[BlobRef], bytes]) -> _S:
 
 
 def references(value: msgspec.Struct) -> tuple[BlobRef, ...]:
-    """Every reference that stands in it, in the order of its fields."""
+    """Return every reference in the value, in the order of its fields."""
     found: list[BlobRef] = []
 
     def note(payload: object, _: _Kind) -> object:
@@ -93,7 +93,7 @@ def _mapped_rows(
 
 @cache
 def _payload_fields(cls: type[msgspec.Struct]) -> tuple[tuple[str, _Kind], ...]:
-    """The fields that can hold a reference: found by their types, so that a new block type needs no entry here."""
+    """Return the fields that can hold a reference; they are found by type, so new block types need no entry here."""
     found: list[tuple[str, _Kind]] = []
     repeated = cls.repeated if issubclass(cls, Block) else ()
     for field in fields(cls):

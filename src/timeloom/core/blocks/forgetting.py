@@ -1,4 +1,4 @@
-"""Blocks that take others out of sight; what they hide stays on the timeline and reachable by its path."""
+"""Blocks that remove others from prompts; the hidden blocks stay on the timeline and readable by path."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from timeloom.core.blocks.block import Block, BlockError, need_count, need_path,
 
 
 class Hidden(Block, tag="react.hidden", frozen=True, kw_only=True):
-    """From here on the blocks at `target` show as `replacement`."""
+    """Shows the blocks at `target` as `replacement` in all later prompts."""
 
     type_name: ClassVar[str] = "react.hidden"
     target: str
@@ -20,7 +20,7 @@ class Hidden(Block, tag="react.hidden", frozen=True, kw_only=True):
 
 
 class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Entries `first_seq` to `last_seq` show as `text`, or as nothing where it is empty."""
+    """Shows entries `first_seq` to `last_seq` as `text`, or not at all if `text` is empty."""
 
     first_seq: int
     last_seq: int
@@ -32,13 +32,13 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pruned(Block, tag="react.pruned", frozen=True, kw_only=True):
-    """From here on each cut's entries show as its text; `reason` keeps the arithmetic of the decision."""
+    """Shows each cut's entries as its text in all later prompts; `reason` records the arithmetic of the decision."""
 
     type_name: ClassVar[str] = "react.pruned"
     cuts: tuple[Cut, ...]
     reason: str = ""
     through_seq: int = 0
-    """All turns up to here stand as cards from here on; 0 where the cuts are of another kind."""
+    """All turns up to this seq are shown as cards from now on; 0 if the cuts have another purpose."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of governance: what a gate said of a step, and what a person was asked and decided."""
+"""Blocks of governance: verdicts of policies, requests for approval and decisions on them."""
 
 from typing import ClassVar, Literal
 
@@ -26,7 +26,7 @@ class Gate(Block, tag="react.gate", frozen=True, kw_only=True):
 
 
 class ApprovalRequested(Block, tag="react.approval.request", frozen=True, kw_only=True):
-    """A person is asked to allow a call; the turn waits."""
+    """Requests a person's approval of a call; the turn waits for the decision."""
 
     type_name: ClassVar[str] = "react.approval.request"
     tool_call_id: CallId
@@ -44,7 +44,7 @@ class ApprovalRequested(Block, tag="react.approval.request", frozen=True, kw_onl
 
 
 class ApprovalDecided(Block, tag="react.approval.decision", frozen=True, kw_only=True):
-    """A person allowed or refused a call."""
+    """A person's decision to allow or refuse a call."""
 
     type_name: ClassVar[str] = "react.approval.decision"
     tool_call_id: CallId

@@ -1,4 +1,4 @@
-"""Blocks of plans: snapshots, acknowledged steps and what is left of plans in compacted history."""
+"""Blocks of plans: snapshots, acknowledged steps and the skeletons that remain after compaction."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from timeloom.core.plans.snapshot import PlanSnapshot
 
 
 class PlanRecorded(Block, tag="react.plan", frozen=True, kw_only=True):
-    """A plan as it stands after a change; after `new`, `replace` and `activate` an open plan is the current one."""
+    """A plan's state after a change; `new`, `replace` and `activate` make an open plan the current one."""
 
     type_name: ClassVar[str] = "react.plan"
     fixed_mime: ClassVar[str] = "application/json"
@@ -26,7 +26,7 @@ class PlanRecorded(Block, tag="react.plan", frozen=True, kw_only=True):
 
 
 class PlanAcknowledged(Block, tag="react.plan.ack", frozen=True, kw_only=True):
-    """The step marks that a round's notes carried, as they were written."""
+    """The step marks in a round's notes, as the model wrote them."""
 
     type_name: ClassVar[str] = "react.plan.ack"
     round: int
@@ -42,14 +42,14 @@ class PlanAcknowledged(Block, tag="react.plan.ack", frozen=True, kw_only=True):
 
 
 class PlanSkeleton(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What stays of a plan when its history is compacted, and the path where its last snapshot is read."""
+    """Snapshot of a plan that outlives compaction, and the path at which to read it."""
 
     snapshot: PlanSnapshot
     snapshot_ref: str
 
 
 class PlansCompacted(Block, tag="react.plan.history", frozen=True, kw_only=True):
-    """The plans of a compacted range: steps, statuses and where to read them."""
+    """The plans of a compacted range: their steps, statuses and paths."""
 
     type_name: ClassVar[str] = "react.plan.history"
     fixed_mime: ClassVar[str] = "application/json"

@@ -1,4 +1,4 @@
-"""Erasing: what is left of a block when all it said is gone for good, and only that it was there stays."""
+"""Removes the content of erased blocks and keeps their types, ids, numbers and paths."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -42,17 +42,17 @@ from timeloom.core.plans.snapshot import PlanSnapshot
 from timeloom.core.sources import SourceRow
 
 NO_HASH: Final = "erased"
-"""What stands for the hash of a request: with the rest of the log, the hash of a short text tells the text."""
+"""Replaces the hash of an erased request: given the rest of the log, the hash of a short text reveals the text."""
 
 _PARAMS: Final = f'{{"erased":"{ERASED}"}}'
 _PLAIN: Final = "text/plain"
 
 
 def erased(block: AnyBlock) -> AnyBlock:
-    """The block with its type, ids, numbers and path, and nothing of what it said."""
+    """Return the block with its type, ids, numbers and path, and without its content."""
     match block:
         case ConversationStarted() | Erased() | TurnStarted() | RoundStarted():
-            # Whose the conversation is, that something was erased, and numbers.
+            # These hold only the owner, the record of an erasure, or numbers.
             return block
         case Attachment() | AttachmentMeta() | ToolCall() | ResultDigest() | ResultStatus() | ResultContent():
             return _artifact(block)
@@ -65,7 +65,7 @@ def erased(block: AnyBlock) -> AnyBlock:
         case Completion():
             return replace(block, erased=True, text=ERASED, suggested_followups=())
         case Feedback():
-            # As if it had been taken back: a word in its place would stand for what somebody thinks.
+            # Erased feedback equals withdrawn feedback: a replacement text would read as an opinion.
             return replace(block, erased=True, reaction=None, text="", confidence=None)
         case Unknown():
             return replace(block, erased=True, json=_foreign(block))
@@ -74,24 +74,24 @@ def erased(block: AnyBlock) -> AnyBlock:
 
 
 def without_rows(block: SourcesAdded, sids: frozenset[int]) -> SourcesAdded:
-    """The block without what these sources say."""
+    """Return the block without the content of these sources."""
     return replace(block, erased=True, rows=tuple(_row(row) if row.sid in sids else row for row in block.rows))
 
 
 def without_cuts(block: Pruned, seqs: Sequence[int]) -> Pruned:
-    """The block without the texts that stand for one of these entries, which ascend."""
+    """Return the block without the texts of all cuts that cover one of these seqs, given in ascending order."""
     cuts = tuple(_cut(cut) if _holds(cut, seqs) else cut for cut in block.cuts)
     return replace(block, erased=True, cuts=cuts)
 
 
 def without_request(block: ModelCalled, first_seq: int) -> ModelCalled:
-    """The call without its texts and without every hash that entries from that one on are part of."""
+    """Return the call without its texts and without hashes of prefixes that include entries from `first_seq` on."""
     cache = block.cache and _cache(block.cache, first_seq)
     return replace(block, erased=True, request_sha256=NO_HASH, system="", tail="", cache=cache)
 
 
 def where_to_read(first_seq: int, last_seq: int) -> str:
-    """The paths of all entries of a range."""
+    """Return the paths of all entries in a range, comma-separated."""
     starts = range(first_seq, last_seq + 1, MAX_SELECTED)
     return ", ".join(str(EntriesPath(((at, min(at + MAX_SELECTED - 1, last_seq)),))) for at in starts)
 
@@ -105,7 +105,7 @@ def _artifact(
 ) -> AnyBlock:
     match block:
         case Attachment() | ResultContent():
-            # Bytes that are no picture any more must not be sent as one.
+            # The MIME type becomes text, so that erased content is not sent as an image.
             digest = block.digest and _digest(block.digest)
             bare = replace(block, data=None, hosting=None, shown=None, digest=digest)
             return replace(bare, erased=True, text=ERASED, mime=_PLAIN)
@@ -166,7 +166,7 @@ def _holds(cut: Cut, seqs: Sequence[int]) -> bool:
 
 
 def _cut(cut: Cut) -> Cut:
-    # What stands for entries also says where they are read: that must not be lost with it.
+    # The text of a cut names the paths of its entries; keep those, or the entries become unreachable.
     text = f"{ERASED} react.read: {where_to_read(cut.first_seq, cut.last_seq)}" if cut.text else ""
     return Cut(cut.first_seq, cut.last_seq, text)
 

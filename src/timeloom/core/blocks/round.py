@@ -1,4 +1,4 @@
-"""Blocks of a round's reasoning: its start, the model's call and outcome, thinking and notes."""
+"""Blocks of one round: its start, the model call and its outcome, thinking and notes."""
 
 from typing import ClassVar, Literal
 
@@ -10,17 +10,17 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.payload import Text
 
 CallPurpose = Literal["decision", "compaction", "title"]
-"""What a model is asked for; spend and scripts are counted per purpose."""
+"""Purpose of a model call; spend and scripts are counted per purpose."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a model call used, as its provider reported it; `cost_nano_usd` is in billionths of a dollar."""
+    """Tokens and cost of a model call, as reported by its provider; `cost_nano_usd` is in billionths of a dollar."""
 
     input_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
-    """Those of `cache_write_tokens` that the provider keeps for an hour."""
+    """The part of `cache_write_tokens` that the provider keeps for an hour."""
     output_tokens: int = 0
     cost_nano_usd: int = 0
 
@@ -30,7 +30,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
 
 
 class RoundStarted(Block, tag="react.round.start", frozen=True, kw_only=True):
-    """A round began; what arrives from outside after it happened inside this round."""
+    """Start of a round; external events after it belong to this round."""
 
     type_name: ClassVar[str] = "react.round.start"
     round: int
@@ -41,7 +41,7 @@ class RoundStarted(Block, tag="react.round.start", frozen=True, kw_only=True):
 
 
 class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
-    """A request is about to be sent: its hash, and the parts of it that cannot be rendered again from the log."""
+    """A request about to be sent: its hash, and the parts that cannot be rendered again from the log."""
 
     type_name: ClassVar[str] = "react.model.call"
     repeated: ClassVar[tuple[str, ...]] = ("system",)
@@ -53,11 +53,11 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
     system: Text = ""
     tail: Text = ""
     estimated_tokens: int = 0
-    """Our own count of the whole request; 0 where nobody counted."""
+    """Our estimate for the whole request; 0 if it was not estimated."""
     rendering: int = 1
-    """The version of the rendering that made the request; another one need not come to the same bytes."""
+    """Version of the rendering code; another version may produce different bytes."""
     cache: CacheForecast | None = None
-    """Its cache points, and what was expected of the provider's cache; None where nobody asked."""
+    """Cache points and the expected cache use; None if caching was not planned."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class ModelCalled(Block, tag="react.model.call", frozen=True, kw_only=True):
 
 
 class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True):
-    """How a request ended: usage and stop reason, and what had arrived where it was cut or failed."""
+    """How a request ended: usage and stop reason, and the partial text if it was cut or failed."""
 
     type_name: ClassVar[str] = "react.model.outcome"
     round: int
@@ -83,14 +83,14 @@ class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True)
     attempt: int = 1
     usage: Usage = Usage()
     usage_reported: bool = True
-    """Whether the provider said what was used; where it did not, `usage` is empty and the cost is not known."""
+    """Whether the provider reported usage; if not, `usage` is empty and the cost unknown."""
     priced: bool = True
-    """Whether the price of the model is known; where it is not, the cost is 0."""
+    """Whether the model's price is known; if not, the cost is 0."""
     interrupted: bool = False
     text: Text = ""
     error: str = ""
     detail: str = ""
-    """What the provider, or we, said of the error."""
+    """Details of the error, from the provider or from timeloom."""
     author: str = "runtime"
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class ModelAnswered(Block, tag="react.model.outcome", frozen=True, kw_only=True)
 
 
 class Thinking(Block, tag="react.thinking", frozen=True, kw_only=True):
-    """What the model thought in a round."""
+    """The model's thinking in a round."""
 
     type_name: ClassVar[str] = "react.thinking"
     round: int
@@ -117,7 +117,7 @@ class Thinking(Block, tag="react.thinking", frozen=True, kw_only=True):
 
 
 class Notes(Block, tag="react.notes", frozen=True, kw_only=True):
-    """What the agent said to the user before a call."""
+    """The agent's message to the user before a call."""
 
     type_name: ClassVar[str] = "react.notes"
     channel: ClassVar[str] = "timeline_text"

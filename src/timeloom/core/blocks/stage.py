@@ -1,4 +1,4 @@
-"""Blocks of the stages around the loop in older logs, kept as they came."""
+"""Blocks of the stages around the loop in older logs; timeloom keeps them unchanged."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from timeloom.core.payload import Text
 
 
 class StageBlock(Block, frozen=True, kw_only=True):
-    """What a stage said, as text of some MIME type."""
+    """Output of a stage, as text of any MIME type."""
 
     text: Text = ""
     mime: str = "text/markdown"
@@ -17,30 +17,30 @@ class StageBlock(Block, frozen=True, kw_only=True):
 
 
 class StageGate(StageBlock, tag="stage.gate", frozen=True, kw_only=True):
-    """What the gate stage said."""
+    """Output of the gate stage."""
 
     type_name: ClassVar[str] = "stage.gate"
 
 
 class StageCoordinator(StageBlock, tag="stage.coordinator", frozen=True, kw_only=True):
-    """What the coordinator stage said."""
+    """Output of the coordinator stage."""
 
     type_name: ClassVar[str] = "stage.coordinator"
 
 
 class StageFeedback(StageBlock, tag="stage.feedback", frozen=True, kw_only=True):
-    """What the feedback stage said."""
+    """Output of the feedback stage."""
 
     type_name: ClassVar[str] = "stage.feedback"
 
 
 class StageClarification(StageBlock, tag="stage.clarification", frozen=True, kw_only=True):
-    """What the user was asked to make clear."""
+    """A question to the user for clarification."""
 
     type_name: ClassVar[str] = "stage.clarification"
 
 
 class StageClarificationResolved(StageBlock, tag="stage.clarification.resolved", frozen=True, kw_only=True):
-    """What the user made clear."""
+    """The user's clarification."""
 
     type_name: ClassVar[str] = "stage.clarification.resolved"

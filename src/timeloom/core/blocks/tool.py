@@ -1,4 +1,4 @@
-"""Blocks of a tool call: code, the call itself, notices and results."""
+"""Blocks of a tool call: code, the call, notices and results."""
 
 from typing import ClassVar, Final
 
@@ -14,7 +14,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ToolCode(Block, tag="react.tool.code", frozen=True, kw_only=True):
-    """The program of an exec call, before the call."""
+    """Program of an exec call; it precedes the call."""
 
     type_name: ClassVar[str] = "react.tool.code"
     tool_call_id: CallId
@@ -33,7 +33,7 @@ class ToolCode(Block, tag="react.tool.code", frozen=True, kw_only=True):
 
 
 class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
-    """The intent to call a tool; `params` is the text of one JSON object, stored in full."""
+    """Intent to call a tool; `params` is the complete text of one JSON object."""
 
     type_name: ClassVar[str] = "react.tool.call"
     fixed_mime: ClassVar[str] = "application/json"
@@ -41,7 +41,7 @@ class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
     tool_call_id: CallId
     params: Text = "{}"
     by: CallId | None = None
-    """The call that made this one, where a program did and not the model."""
+    """The call whose program made this one; None if the model made it."""
 
     def __post_init__(self) -> None:
         need_call(self.tool_call_id)
@@ -56,7 +56,7 @@ class ToolCall(Block, tag="react.tool.call", frozen=True, kw_only=True):
 
 
 class Notice(Block, tag="react.notice", frozen=True, kw_only=True):
-    """Something the model must know of its call or of what it wrote: a code of the registry and a sentence."""
+    """Information for the model about its call or its reply: a code of the registry and a sentence."""
 
     type_name: ClassVar[str] = "react.notice"
     code: str
@@ -75,7 +75,7 @@ class Notice(Block, tag="react.notice", frozen=True, kw_only=True):
 
 
 class ResultDigest(Block, tag="react.tool.result", frozen=True, kw_only=True):
-    """The receipt of a call for one artifact: its metadata."""
+    """A call's metadata for one of its artifacts."""
 
     type_name: ClassVar[str] = "react.tool.result"
     fixed_mime: ClassVar[str] = "application/json"
@@ -91,7 +91,7 @@ class ResultDigest(Block, tag="react.tool.result", frozen=True, kw_only=True):
 
 
 class ResultStatus(Block, tag="react.tool.result.status", frozen=True, kw_only=True):
-    """The receipt of a call in words: a report or a status, with the structured error where there is one."""
+    """A call's result as text: a report or status, with a structured error if the call failed."""
 
     type_name: ClassVar[str] = "react.tool.result"
     tool_call_id: CallId
@@ -112,7 +112,7 @@ class ResultStatus(Block, tag="react.tool.result.status", frozen=True, kw_only=T
 
 
 class ResultContent(ContentBlock, tag="react.tool.result.content", frozen=True, kw_only=True):
-    """One artifact's content as a call left it; the same path may come again with a newer version."""
+    """Content of one artifact after a call; a later block at the same path holds a newer version."""
 
     type_name: ClassVar[str] = "react.tool.result"
     tool_call_id: CallId

@@ -16,14 +16,13 @@ EndReason = Literal[
     "provider_error",
     "runtime_error",
 ]
-"""Why a turn ended. Closed: clients and statistics branch on it, so a new reason is a change of format."""
+"""Why a turn ended. Clients and statistics branch on this closed set, so a new reason is a format change."""
 
 
 class TurnStarted(Block, tag="turn.header", frozen=True, kw_only=True):
-    """A turn began; `n` is its ordinal in the conversation.
+    """Start of a turn; `n` is its ordinal in the conversation.
 
-    With `rerun` it is one of a re-run: the model and the tools that it is run with are those of whoever runs it again,
-    and nobody else goes on with it.
+    With `rerun` the turn belongs to a re-run, which supplies its model and tools. Only that re-run may continue it.
     """
 
     type_name: ClassVar[str] = "turn.header"
@@ -36,14 +35,14 @@ class TurnStarted(Block, tag="turn.header", frozen=True, kw_only=True):
 
 
 class AgentLogStarted(Block, tag="agent.log.header", frozen=True, kw_only=True):
-    """The heading above what the agent did in a turn; older logs have it, nothing here writes it."""
+    """Heading above the agent's work in a turn in older logs; timeloom does not write it."""
 
     type_name: ClassVar[str] = "agent.log.header"
     text: str = ""
 
 
 class TurnEnded(Block, tag="react.turn.end", frozen=True, kw_only=True):
-    """The turn is over, for a stated reason."""
+    """End of a turn, with the reason."""
 
     type_name: ClassVar[str] = "react.turn.end"
     reason: EndReason

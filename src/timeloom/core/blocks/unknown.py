@@ -1,4 +1,4 @@
-"""The block of a type, or of a form, that this version does not know: kept whole and rendered as text."""
+"""Block of an unknown type or form: stored completely and rendered as text."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from timeloom.core.payload import Text
 
 
 class Unknown(Block, tag="unknown", frozen=True, kw_only=True):
-    """A foreign block; `json` is the text of the JSON object as it came."""
+    """A foreign block; `json` is the text of the JSON object as received."""
 
     type_name: ClassVar[str] = "unknown"
     fixed_mime: ClassVar[str] = "application/json"

@@ -1,4 +1,4 @@
-"""Blocks that come from people and from outside while a turn runs: prompts, attachments, events and feedback."""
+"""Blocks from users and external systems: prompts, attachments, events and feedback."""
 
 import re
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 class UserPrompt(Block, tag="user.prompt", frozen=True, kw_only=True):
-    """What the user said to open the turn."""
+    """The user message that opens the turn."""
 
     type_name: ClassVar[str] = "user.prompt"
     text: Text
@@ -27,7 +27,7 @@ class UserPrompt(Block, tag="user.prompt", frozen=True, kw_only=True):
 
 
 class AttachmentMeta(Block, tag="user.attachment.meta", frozen=True, kw_only=True):
-    """What is known of an attachment: its digest, and the summary line that the prompt shows."""
+    """Metadata of an attachment: its digest and the summary line for the prompt."""
 
     type_name: ClassVar[str] = "user.attachment.meta"
     fixed_mime: ClassVar[str] = "application/json"
@@ -43,14 +43,14 @@ class AttachmentMeta(Block, tag="user.attachment.meta", frozen=True, kw_only=Tru
 
 
 class Attachment(ContentBlock, tag="user.attachment", frozen=True, kw_only=True):
-    """An attachment's content."""
+    """Content of an attachment."""
 
     type_name: ClassVar[str] = "user.attachment"
     author: str = "user"
 
 
 class Followup(Block, tag="user.followup", frozen=True, kw_only=True):
-    """What the user added while the turn was running; `started_ts` is when they did, where that was earlier."""
+    """A user message sent during the turn; `started_ts` is the time of sending if it is earlier than the entry's."""
 
     type_name: ClassVar[str] = "user.followup"
     message_id: MessageId
@@ -66,7 +66,7 @@ class Followup(Block, tag="user.followup", frozen=True, kw_only=True):
 
 
 class Steer(Block, tag="user.steer", frozen=True, kw_only=True):
-    """The user's word to change course at once; empty text means stop. `started_ts` is as in a follow-up."""
+    """A user message that redirects the turn at once; empty text means stop. `started_ts` is as in `Followup`."""
 
     type_name: ClassVar[str] = "user.steer"
     message_id: MessageId
@@ -82,7 +82,7 @@ class Steer(Block, tag="user.steer", frozen=True, kw_only=True):
 
 
 class ExternalEvent(Block, tag="external.event", frozen=True, kw_only=True):
-    """Any other event from outside: a form, a wizard's step, an alert; `started_ts` is its own time."""
+    """Any other external event, such as a form, a wizard step or an alert; `started_ts` is the event's time."""
 
     type_name: ClassVar[str] = "external.event"
     kind: str
@@ -106,7 +106,7 @@ class ExternalEvent(Block, tag="external.event", frozen=True, kw_only=True):
 
 
 class Feedback(Block, tag="turn.feedback", frozen=True, kw_only=True):
-    """What a person or a machine thought of the turn; a person's newest reaction counts, null clears it."""
+    """Feedback on the turn by a person or a machine. A person's newest reaction counts; null clears it."""
 
     type_name: ClassVar[str] = "turn.feedback"
     origin: Origin
@@ -114,7 +114,7 @@ class Feedback(Block, tag="turn.feedback", frozen=True, kw_only=True):
     text: str = ""
     confidence: float | None = None
     given_ts: str = ""
-    """When it was given, as whoever sent it says; empty where that is the entry's own time."""
+    """Time of the feedback as reported by its sender; empty if it is the entry's time."""
     author: str = "user"
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Citations in what HTML clients get: an HTML document, which begins with `<`, or else Markdown."""
+"""Finds citations in documents for HTML clients: HTML if the text begins with `<`, otherwise Markdown."""
 
 from timeloom.core.citations.html import HtmlFinder
 from timeloom.core.citations.markdown.finder import MarkdownFinder
@@ -6,7 +6,7 @@ from timeloom.core.citations.tokens import Citation, CitationFinder
 
 
 class DocumentFinder:
-    """Finds citations by the rules of HTML or of Markdown; the first character that is no white space decides."""
+    """Finds citations by HTML or Markdown rules; the first character that is not white space decides."""
 
     def __init__(self) -> None:
         self._finder: CitationFinder | None = None
@@ -15,11 +15,11 @@ class DocumentFinder:
 
     @property
     def settled(self) -> int:
-        """The offset up to which it is known which tokens are citations."""
+        """Offset up to which all citations are known."""
         return self._finder.settled if self._finder else self._blank_chars
 
     def feed(self, text: str) -> list[Citation]:
-        """The citations that this text completed."""
+        """Return the citations that this text completed."""
         if self._finder is None:
             self._blank.append(text)
             self._blank_chars += len(text)
@@ -31,5 +31,5 @@ class DocumentFinder:
         return self._finder.feed(text)
 
     def close(self) -> list[Citation]:
-        """The citations that the end of the text completed."""
+        """Return the citations that the end of the text completed."""
         return self._finder.close() if self._finder else []

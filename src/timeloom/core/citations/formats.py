@@ -1,4 +1,4 @@
-"""How a citation is written: as a Markdown link, as an HTML mark, or as plain text."""
+"""Formats a citation as a Markdown link, an HTML mark or plain text."""
 
 import html
 import re
@@ -12,10 +12,12 @@ import msgspec
 Format = Literal["markdown", "html", "text"]
 
 MAX_URL_CHARS: Final = 2_048
-"""Longest address that is linked. Smaller would lose real links; larger lets one row bloat every mention of it."""
+"""Longest address that is linked. A smaller limit loses real links; a larger one lets one row bloat every citation of
+it."""
 
 MAX_TITLE_CHARS: Final = 200
-"""Longest title that is shown; the rest is cut off. Smaller hides what tells sources apart; larger bloats the text."""
+"""Longest title that is shown; longer ones are cut. A smaller limit makes sources look alike; a larger one bloats the
+text."""
 
 _WEB: Final = re.compile(r"https?://[^/?#]", re.IGNORECASE)
 _URL_SAFE: Final = "%/:?#[]@!$&()*+,;=~-._"
@@ -26,7 +28,7 @@ _TITLE_ESCAPES: Final = str.maketrans(
 
 
 class CitedSource(msgspec.Struct, frozen=True, gc=False):
-    """What a citation says of its source."""
+    """The fields of a source that a citation shows."""
 
     sid: int
     title: str = ""
@@ -34,7 +36,7 @@ class CitedSource(msgspec.Struct, frozen=True, gc=False):
 
 
 def written(sources: Sequence[CitedSource], form: Format, *, link: bool) -> str:
-    """The citation of these sources, with links if there may be any."""
+    """Return the formatted citation of these sources, with links if `link` is true."""
     match form:
         case "markdown":
             return "".join(_markdown(source, link=link) for source in sources)
@@ -52,7 +54,7 @@ def _markdown(source: CitedSource, *, link: bool) -> str:
     url = _linkable(source.url)
     if not link or not url:
         return label
-    # A bare destination: `<` and `>` could pair with what the text before left open.
+    # A bare destination: `<` and `>` could pair with an unclosed one in the text before.
     title = _plain(source.title).translate(_TITLE_ESCAPES)
     return f"[{label}]({url.translate(_URL_ESCAPES)}" + (f' "{title}")' if title else ")")
 
@@ -67,13 +69,13 @@ def _html(source: CitedSource, *, link: bool) -> str:
 
 
 def _linkable(url: str) -> str:
-    """The address with everything percent-encoded that has no place in one; empty if it is none of the web."""
+    """Return the address with invalid characters percent-encoded; empty if it is not a web address."""
     if len(url) > MAX_URL_CHARS or "\\" in url or not url.isprintable() or not _WEB.match(url):
         return ""
     return quote(url, safe=_URL_SAFE)
 
 
 def _plain(title: str) -> str:
-    """The title on one line, without what cannot be seen."""
+    """Return the title on one line, without invisible characters."""
     visible = "".join(char if char.isprintable() else " " for char in title[: 2 * MAX_TITLE_CHARS])
     return " ".join(visible.split())[:MAX_TITLE_CHARS].rstrip()

@@ -1,7 +1,7 @@
-"""Citations in HTML: the tokens in text that a browser shows and that may hold markup.
+"""Finds citations in the visible text of an HTML document.
 
-Tags, attributes, comments and the content of scripts, styles and code pass unread. An end that is forgotten (of a tag,
-a comment, a `<code>`) hides what follows, as it does in a browser.
+Tags, attributes, comments and the content of scripts, styles and code are skipped. A missing end (of a tag, a comment,
+a `<code>`) hides the rest, as it does in a browser.
 """
 
 import re
@@ -15,7 +15,8 @@ _VERBATIM: Final = {
     name: re.compile(rf"</{name}(?=[{_SPACE}/>])", _ANY_CASE)
     for name in ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 } | {"plaintext": re.compile(r"(?!)")}
-"""The elements whose content is not markup, and what ends each; a plain text runs to the end of the document."""
+"""Elements whose content is not markup, with the pattern that ends each; `plaintext` extends to the end of the
+document."""
 
 _SCRIPT: Final = {
     "script": re.compile(rf"<!(?=--)|</script(?=[{_SPACE}/>])", _ANY_CASE),
@@ -29,14 +30,14 @@ _AFTER_SCRIPT: Final = {
     ("script in remark", "-->"): "script",
     ("script in remark", "</script"): "script remark",
 }
-"""Where a script goes on; anything else ends it. In what looks like a comment, a script may hold a script."""
+"""Transitions within a script; any other match ends it. Inside a comment, a script may contain a script."""
 
 _FOREIGN: Final = frozenset({"svg", "math"})
 _CLOSED: Final = frozenset({"pre", "code", "kbd", "samp", "select", "button", "template", "noscript"}) | _FOREIGN
-"""The elements into which no mark is put: code is shown as it is, and the others a mark would break."""
+"""Elements that get no citation marks: code is shown unchanged, and a mark would break the others."""
 
 _MAX_NAME_CHARS: Final = 16
-"""How much of an element's name is read: more than any of the names above has."""
+"""Characters of an element's name that are read: more than any name above has."""
 
 _TAG_START: Final = re.compile(rf"<(/?)([A-Za-z][^{_SPACE}/>]{{0,{_MAX_NAME_CHARS}}})")
 _EMPTY_COMMENT: Final = re.compile(r"<!---?>")
@@ -54,14 +55,14 @@ _STOPS: Final = {
     **_VERBATIM,
     **_SCRIPT,
 }
-"""The places in a document that are not text, and what to look for in each."""
+"""States that are not text, with the pattern that ends each."""
 
 _OVERLAPS: Final = (
     {"comment": len("--!>") - 1}
     | {name: len(f"</{name}") for name in _VERBATIM}
     | {place: len("</script") for place in _SCRIPT}
 )
-"""How much of an unfinished piece must be looked at again, where what is looked for is longer than a character."""
+"""Characters of an unfinished piece to search again, for patterns longer than one character."""
 
 
 class HtmlFinder:
@@ -81,11 +82,11 @@ class HtmlFinder:
 
     @property
     def settled(self) -> int:
-        """The offset up to which it is known which tokens are citations."""
+        """Offset up to which all citations are known."""
         return self._offset
 
     def feed(self, text: str) -> list[Citation]:
-        """The citations that this text completed."""
+        """Return the citations that this text completed."""
         self._text += text
         self._at = 0
         while self._read_text() if self._place == "text" else self._read_markup():
@@ -96,13 +97,13 @@ class HtmlFinder:
         return found
 
     def close(self) -> list[Citation]:
-        """No citations: what is held back at the end is unfinished."""
+        """Return no citations: text that is still held back is unfinished."""
         self._offset += len(self._text)
         self._text = ""
         return []
 
     def _read_text(self) -> bool:
-        """Goes to the end of the next `<`; false if more text is needed."""
+        """Read up to the end of the next `<`; return False if more text is needed."""
         start = self._at
         less = self._text.find("<", start)
         shown = self._text[start : less if less >= 0 else None]
@@ -144,7 +145,7 @@ class HtmlFinder:
         self._at = at
 
     def _read_markup(self) -> bool:
-        """Goes to what ends the place; false if more text is needed."""
+        """Read up to the end of the current state; return False if more text is needed."""
         stop = _STOPS[self._place].search(self._text, self._at)
         if stop is None:
             keep = _OVERLAPS.get(self._place, 0)
@@ -163,7 +164,7 @@ class HtmlFinder:
         return True
 
     def _step(self, char: str, at: int) -> None:
-        """Goes on within a tag, by the character that was looked for."""
+        """Advance within a tag by the character that was found."""
         place = self._place
         if char == ">":
             before = self._text[at - 1] if at else self._last
@@ -190,14 +191,14 @@ class HtmlFinder:
 
 
 def _onward(place: str, char: str) -> str:
-    """The place within a tag that this character leads to."""
+    """Return the state within a tag that follows this character."""
     match place, char:
         case ("attribute" | "after attribute", "="):
             return "value"
         case ("attribute" | "after attribute", "/"):
             return "tag"
         case ("tag" | "after attribute", _):
-            return "attribute"  # also for a `=`, with which a name may begin
+            return "attribute"  # also for `=`, since a name may begin with it
         case ("attribute", _):
             return "after attribute"
         case ("value", _):

@@ -1,7 +1,7 @@
-"""Citations: `[[S:1]]` in a stream of text becomes a mark that names, and links to, its source.
+"""Replaces `[[S:1]]` tokens in streamed text with marks that name and link their sources.
 
-The text is Markdown, or for HTML clients an HTML document. Tokens count only where it is shown as text; everything
-else passes through byte for byte. What comes out does not depend on how the text that went in was cut into pieces.
+The text is Markdown, or for HTML clients an HTML document. Tokens count only in visible text; all other text passes
+through byte for byte. The output does not depend on how the input was cut into pieces.
 """
 
 from collections import deque
@@ -15,14 +15,16 @@ from timeloom.core.citations.tokens import TOKEN, Citation, unfinished
 from timeloom.core.codes import CodedError
 
 MAX_UNKNOWN: Final = 1_000
-"""Most unknown ids that are reported. Smaller could hide a mistake; larger lets a hostile text fill the report."""
+"""Most unknown ids that are reported. A smaller limit could hide a mistake; a larger one lets hostile text fill the
+report."""
 
 MAX_UNREAD_CHARS: Final = 16_384
-"""How much text without a token may wait to be read. Smaller reads more often; larger reads longer at once."""
+"""Most text without tokens that waits for parsing. A smaller limit parses more often; a larger one parses longer at
+once."""
 
 
 class SourceLike(Protocol):
-    """A row of the sources pool, as far as a citation needs it."""
+    """The fields of a source row that a citation needs."""
 
     @property
     def sid(self) -> int: ...
@@ -33,9 +35,9 @@ class SourceLike(Protocol):
 
 
 class CitationRewriter:
-    """Rewrites the citations of one text that comes in pieces.
+    """Rewrites the citations of one text that arrives in pieces.
 
-    Rows that are given by their ids, as a pool has them, are looked up and not walked through.
+    A mapping of rows by id, such as a pool's, is used for lookups and not iterated.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class CitationRewriter:
         self._finder = DocumentFinder() if format == "html" else MarkdownFinder()
         self._citations: deque[Citation] = deque()
         self._unread: list[str] = []
-        """What was handed on, and which the finder has to know only once a token comes."""
+        """Text already returned; the finder needs it only when a token arrives."""
         self._unread_chars = 0
         self._pieces: list[str] = []
         self._offset = 0
@@ -62,16 +64,16 @@ class CitationRewriter:
 
     @property
     def sources_used(self) -> tuple[int, ...]:
-        """The known source ids that were cited so far, in the order of their first use."""
+        """Known source ids cited so far, in the order of first use."""
         return tuple(self._used)
 
     @property
     def unknown(self) -> tuple[int, ...]:
-        """The source ids that were cited so far and are in no row, in the order of their first use."""
+        """Cited source ids without a row, in the order of first use."""
         return tuple(self._unknown)
 
     def feed(self, text: str) -> str:
-        """The text that can be shown now; what may still become a citation, or may not, is held back."""
+        """Return the text that can be shown now; text that may still become a citation is held back."""
         if not self._pieces and "[" not in text:
             return self._passed_unread(text)
         self._read()
@@ -82,14 +84,14 @@ class CitationRewriter:
         return self._drain(final=False)
 
     def close(self) -> str:
-        """The rest of the text."""
+        """Return the rest of the text."""
         if not self._pieces:
             return ""
         self._citations += self._finder.close()
         return self._drain(final=True)
 
     def _passed_unread(self, text: str) -> str:
-        """Hands on text in which no token can begin, and leaves it to later to find out what it makes of tokens."""
+        """Return text in which no token can begin, and queue it for the finder."""
         self._unread.append(text)
         self._unread_chars += len(text)
         self._offset += len(text)
@@ -119,7 +121,7 @@ class CitationRewriter:
         return "".join(out)
 
     def _stop(self, text: str, done: int) -> int:
-        """Where the first token stands of which it is not known whether it is a citation."""
+        """Return the position of the first token that is not yet known to be a citation or not."""
         token = TOKEN.search(text, max(done, self._finder.settled - self._offset))
         if token is None:
             self._blocked_at = -1
@@ -140,20 +142,20 @@ class CitationRewriter:
             return self._passed(token)
         mark = written(known, self._format, link=not citation.in_link)
         if self._format == "markdown" and self._before in ("!", "]"):
-            # `!` would make an image of the link, and a bracketed text before it would lose its own link.
+            # After `!` the link would become an image, and after `]` it would take over the bracketed text.
             mark = " " + mark
         self._before = ""
         return mark + (f"[[S:{','.join(map(str, unknown))}]]" if unknown else "")
 
 
 def find_citations(markdown: str) -> list[Citation]:
-    """The citations of a Markdown text, known or not, in order."""
+    """Return the citations of a Markdown text in order, including those of unknown sources."""
     finder = MarkdownFinder()
     return finder.feed(markdown) + finder.close()
 
 
 def sources_used(markdown: str) -> tuple[int, ...]:
-    """The source ids that a Markdown text cites, known or not, in the order of their first use."""
+    """Return the source ids that a Markdown text cites, in the order of first use, including unknown ones."""
     return tuple(dict.fromkeys(sid for citation in find_citations(markdown) for sid in citation.sids))
 
 

@@ -1,4 +1,4 @@
-"""Citation tokens: the grammar of `[[S:1,3-5]]`, wherever it stands."""
+"""Grammar of citation tokens such as `[[S:1,3-5]]`."""
 
 import re
 from typing import Final, Protocol
@@ -6,18 +6,20 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_SID: Final = 999_999
-"""Largest source id in a token. Smaller would leave rows of a large pool uncitable; larger admits ids no pool has."""
+"""Largest source id in a token. A smaller limit makes rows of a large pool uncitable; a larger one admits impossible
+ids."""
 
 MAX_TOKEN_SIDS: Final = 100
-"""Most ids one token names. Smaller would refuse honest ranges; larger lets a few characters become pages of links."""
+"""Most ids in one token. A smaller limit refuses honest ranges; a larger one lets few characters become pages of
+links."""
 
 MAX_TOKEN_CHARS: Final = 256
-"""Longest token. Smaller would refuse long lists; larger holds back more of what merely looks like a token."""
+"""Longest token. A smaller limit refuses long lists; a larger one holds back more text that only looks like a token."""
 
 _LONGEST: Final = MAX_TOKEN_CHARS - len("[[S:]]")
 
 TOKEN: Final = re.compile(rf"\[\[S:[0-9, \-]{{1,{_LONGEST}}}+\]\]")
-"""Everything that is a token, and a few things that only look like one: `sids_of` tells them apart."""
+"""Matches all tokens and a few texts that only look like one; `parse_sids` tells them apart."""
 
 _UNFINISHED: Final = re.compile(rf"\[(?:\[(?:S(?::[0-9, \-]{{0,{_LONGEST}}}+\]?)?)?)?\Z")
 _NUMBER: Final = rf"([1-9][0-9]{{0,{len(str(MAX_SID)) - 1}}})"
@@ -25,7 +27,7 @@ _ITEM: Final = re.compile(rf" *+{_NUMBER} *+(?:- *+{_NUMBER} *+)?")
 
 
 class Citation(msgspec.Struct, frozen=True, gc=False):
-    """A token at `start` up to `end` in the text that was fed; `in_link` says that it is part of a link's text."""
+    """A token from `start` to `end` of the input text; `in_link` is whether it is part of a link's text."""
 
     start: int
     end: int
@@ -34,24 +36,24 @@ class Citation(msgspec.Struct, frozen=True, gc=False):
 
 
 class CitationFinder(Protocol):
-    """Finds the citations of one text format in a stream."""
+    """Finds the citations in a stream of one text format."""
 
     @property
     def settled(self) -> int:
-        """The offset up to which it is known which tokens are citations."""
+        """Offset up to which all citations are known."""
         ...
 
     def feed(self, text: str) -> list[Citation]:
-        """The citations that this text settled, in order."""
+        """Return the citations that this text completed, in order."""
         ...
 
     def close(self) -> list[Citation]:
-        """The citations that the end of the text settled."""
+        """Return the citations that the end of the text completed."""
         ...
 
 
 def sids_of(token: str) -> tuple[int, ...]:
-    """The ids that a match of `TOKEN` names, each once, in its order; none if it is not a citation."""
+    """Return the ids that a match of `TOKEN` names, each once, in order; empty if it is not a citation."""
     sids: dict[int, None] = {}
     count = 0
     for item in token[len("[[S:") : -len("]]")].split(","):
@@ -68,14 +70,14 @@ def sids_of(token: str) -> tuple[int, ...]:
 
 
 def unfinished(text: str) -> int:
-    """Where the beginning of a token stands at the end of the text; its length if there is none."""
+    """Return where an incomplete token begins at the end of the text; the text's length if there is none."""
     tail = text[-MAX_TOKEN_CHARS:]
     found = _UNFINISHED.search(tail)
     return len(text) - len(tail) + found.start() if found else len(text)
 
 
 def citations_in(text: str, offset: int, *, in_link: bool = False) -> list[Citation]:
-    """All citations in a text that starts at this offset and in which nothing hides a token."""
+    """Return all citations in a text that starts at this offset and contains no markup that hides tokens."""
     return [
         Citation(offset + token.start(), offset + token.end(), sids, in_link)
         for token in TOKEN.finditer(text)

@@ -1,4 +1,8 @@
-"""Patches: a unified diff, or a whole new text, applied to a file's text."""
+"""Applies patches to a file's text: a unified diff, or a whole replacement text.
+
+Reading order: `apply` (the entry points), `types`, `detect` (diff or replacement), `parse`, `syntax`, `fences`,
+`locate` (find each hunk), `splice` (insert it), and the checks `line_numbers`, `other_formats` and `replacement`.
+"""
 
 from timeloom.core.patch.apply import apply_patch, plan_diff, plan_patch, read_patch
 from timeloom.core.patch.types import (

@@ -1,4 +1,4 @@
-"""Planning a patch: what becomes of a file, decided before anything is written."""
+"""Computes the result of a patch before anything is written."""
 
 from collections.abc import Sequence
 
@@ -24,16 +24,16 @@ from timeloom.core.patch.types import (
 
 _MARK = "\ufeff"
 _AROUND = 3
-"""Lines above and below a hunk that are looked at for numbers of their own, as many as diffs show."""
+"""Lines above and below a hunk that are checked for line numbers in the file itself; diffs show as many."""
 
 
 def apply_patch(before: str, patch: str) -> str:
-    """The file's text after the patch, a unified diff of one file or the whole new text; "" if it is deleted."""
+    """Return the file's text after the patch, which is a unified diff of one file or the new text; "" if deleted."""
     return plan_patch(before, patch).after or ""
 
 
 def plan_patch(before: str | None, patch: str) -> PatchResult:
-    """What the patch makes of the file, or of no file if `before` is None."""
+    """Return the result of the patch for a file; `before` is None if the file does not exist."""
     located = _located(before, patch)
     if located is None:
         return _plan_text(before, patch)
@@ -50,13 +50,13 @@ def plan_patch(before: str | None, patch: str) -> PatchResult:
 
 
 def read_patch(before: str | None, patch: str) -> tuple[FileDiff, ...] | None:
-    """The files that the patch changes; None if it is no diff but the new text of the file."""
+    """Return the files that the patch changes; None if it is not a diff but the file's new text."""
     located = _located(before, patch)
     return None if located is None else read_files(located.lines, located.spans)
 
 
 def plan_diff(before: str | None, diff: FileDiff) -> PatchResult:
-    """What this part of a diff makes of its file."""
+    """Return the result of one file's part of a diff."""
     _check_sizes(before or "", "")
     if before and diff.creates:
         raise PatchError("patch_no_match", f"the patch creates a file, but the file has {len(_lines(before))} lines")
@@ -83,7 +83,7 @@ def _located(before: str | None, patch: str) -> Located | None:
 
 
 def _plan_text(before: str | None, text: str) -> PatchResult:
-    """The plan for a patch that is a whole new text."""
+    """Return the result of a patch that is a whole new text."""
     if not text and before is None:
         raise PatchError("patch_malformed", "the patch is empty and there is no file, expected the new file's text")
     if not text:
@@ -107,7 +107,7 @@ def _check_sizes(before: str, patch: str) -> None:
 
 
 def _plan_new(before: str | None, diff: FileDiff) -> PatchResult:
-    """The plan for a file that does not exist or is empty."""
+    """Return the result of a diff for a file that is missing or empty."""
     if diff.deletes:
         if diff.hunks or before is None:
             raise PatchError("patch_no_match", "the patch deletes lines of a file that has none")
@@ -121,7 +121,7 @@ def _plan_new(before: str | None, diff: FileDiff) -> PatchResult:
 
 
 def _without_context(hunk: Hunk) -> Hunk:
-    """The hunk with empty lines that lost their mark as added ones, since a new file has no context."""
+    """Return the hunk with bare empty lines turned into added ones, since a new file has no context."""
     if any(not line.bare for line in hunk.old):
         message = f"hunk {hunk.number} (line {hunk.patch_line} of the patch) expects lines of a file that has none"
         raise PatchError("patch_no_match", message)
@@ -129,7 +129,7 @@ def _without_context(hunk: Hunk) -> Hunk:
 
 
 def _unnamed_mark(before: str, diff: FileDiff) -> str:
-    """The file's byte order mark, unless the diff has one too: what is not seen is kept, as line endings are."""
+    """Return the file's byte order mark to restore it, or "" if the file has none or the diff mentions it."""
     named = any(line.text.startswith(_MARK) for hunk in diff.hunks for line in hunk.lines)
     return _MARK if before.startswith(_MARK) and not named else ""
 
@@ -144,7 +144,7 @@ def _refuse_numbers(file: Sequence[str], hunk: Hunk, old_at: int, new_at: int) -
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their endings, split at line feeds only."""
+    """Return the lines with their endings, split at line feeds only."""
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines

@@ -1,4 +1,4 @@
-"""Telling a diff from a replacement: where in the text unified diffs stand, if there are any."""
+"""Tells diffs from replacement texts and locates the unified diffs in a patch."""
 
 import re
 from bisect import bisect_left
@@ -16,30 +16,31 @@ _LEAD = re.compile(r"(?:> ?){1,8}|[ \t]{0,64}")
 _MAIL = ("From ", "commit ", "Index: ")
 _STRUCTURE = re.compile(r"#{1,6} |<(?!diff\b|patch\b)[A-Za-z!]|={3,}\s*$|-{3,}\s*$")
 _MESSAGE_LINES = 3
-"""Most lines above a diff that is given for no file. Smaller misses remarks; larger takes documents for remarks."""
+"""Most lines of text above a diff for a missing file. A smaller limit misses remarks; a larger one takes documents for
+remarks."""
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Where a diff stands: from the line `start` to the line before `stop`."""
+    """Lines of one diff: from line `start` to the line before `stop`."""
 
     start: int
     stop: int
     headless: bool
-    """Whether a hunk needs no @@ line, since a fence says that it is a diff."""
+    """Whether hunks may lack an @@ line, because the fence is labelled as a diff."""
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The diffs of a patch."""
+    """The diffs found in a patch."""
 
     lines: list[str]
-    """The patch without a byte order mark, and without the indentation or quote marks that all its lines share."""
+    """Lines of the patch without a byte order mark and without the indentation or quote marks that all lines share."""
     spans: tuple[Span, ...]
     below_text: bool
-    """Whether other text stands above the first diff."""
+    """Whether other text precedes the first diff."""
 
 
 def locate(before: str, patch: str) -> Located | None:
-    """Where the patch has diffs; None if it is a replacement."""
+    """Return the diffs in the patch; None if the patch is a replacement text."""
     lines = _split(patch)
     first = skip_blank(lines, 0, len(lines))
     if first == len(lines):
@@ -63,7 +64,7 @@ def locate(before: str, patch: str) -> Located | None:
 
 
 def _split(patch: str) -> list[str]:
-    """The lines of a patch without line feeds; a last line that lost its end gets that of the lines before."""
+    """Return the lines without line feeds; a cut-off last line gets a carriage return if the lines before have one."""
     lines = patch.split("\n")
     last = lines[-1]
     if not last:
@@ -75,9 +76,9 @@ def _split(patch: str) -> list[str]:
 
 
 def _bared(lines: list[str], first: int) -> tuple[list[str], int]:
-    """The lines without a byte order mark and without the indentation or quote marks that all share, and their length.
+    """Return the lines without byte order mark and shared indentation or quote marks, and the length of that prefix.
 
-    Empty lines may have less of it.
+    Empty lines may have a shorter prefix.
     """
     bare = [*lines[:first], lines[first].removeprefix("\ufeff"), *lines[first + 1 :]]
     leads = {
@@ -89,7 +90,7 @@ def _bared(lines: list[str], first: int) -> tuple[list[str], int]:
 
 
 class _Page:
-    """The lines of a patch with their fenced blocks, and the lines that the file has."""
+    """Lines of a patch with their fenced blocks, and the lines of the file."""
 
     def __init__(self, before: str, lines: list[str]) -> None:
         self._before = before
@@ -99,11 +100,11 @@ class _Page:
 
     @cached_property
     def known(self) -> AbstractSet[str]:
-        """The lines of the file that are not blank."""
+        """Lines of the file that are not blank."""
         return {line.rstrip("\r") for line in self._before.split("\n") if line.strip()}
 
     def opening(self, first: int) -> int | None:
-        """The start of the diff with which the text opens, in a fence or not."""
+        """Return the start of a diff at the beginning of the text, inside a fence or not; None if there is none."""
         block = self._blocks.get(first)
         head = first if block is None else block.head(self._lines)
         if head == len(self._lines) or (block and head == block.closing):
@@ -113,7 +114,7 @@ class _Page:
         return head if opens_diff(self._lines, head) else None
 
     def diff_from(self, at: int) -> int | None:
-        """The start of the first diff from here on that the file does not show as well."""
+        """Return the start of the first diff from this line on whose lines are not all in the file already."""
         lines = self._lines
         while at < len(lines):
             block = self._blocks.get(at)
@@ -132,7 +133,7 @@ class _Page:
         return None
 
     def is_document(self, first: int, at: int | None) -> bool:
-        """Whether a text for no file, or for an empty one, shows an edit at this line and is none itself."""
+        """Return whether a text for a missing or empty file is a document that only shows an edit at this line."""
         if self._before or at is None or self._lines[first].startswith(_MAIL):
             return False
         block = self._block_of(at)
@@ -146,14 +147,14 @@ class _Page:
         return True
 
     def _only_adds(self, start: int) -> bool:
-        """Whether a diff starts here that neither expects nor removes lines."""
+        """Return whether a diff starts here that neither expects nor removes lines."""
         end = end_of_diff(self._lines, start, len(self._lines))
         texts = (line for line in self._lines[start:end] if line.strip() and not HEADER.match(line))
         marks = {line[0] for line in texts}
         return bool(marks) and marks <= {"+", "@", "\\"}
 
     def spans(self, start: int | None) -> list[Span]:
-        """The diff that starts here and those in fences after it, with nothing but remarks between them."""
+        """Return the diff that starts here and the fenced ones after it; only remarks may separate them."""
         spans: list[Span] = []
         while start is not None:
             block = self._block_of(start)
@@ -173,7 +174,7 @@ class _Page:
         return spans
 
     def _block_start(self, block: Fenced) -> int:
-        """The first line of a diff in its fence, where a file's name may stand above it."""
+        """Return the first line of the diff in its fence; a file name may precede it."""
         head = block.head(self._lines)
         stop = len(self._lines) if block.closing is None else block.closing
         if head == stop or tag_of(self._lines[head]) or opens_diff(self._lines, head):
@@ -183,7 +184,7 @@ class _Page:
         return start if is_evidence(self._lines, start) else head
 
     def _block_of(self, at: int) -> Fenced | None:
-        """The block in which the line stands."""
+        """Return the block that contains the line; None if there is none."""
         above = bisect_left(self._openings, at)
         block = self._blocks[self._openings[above - 1]] if above else None
         return block if block and (block.closing is None or at < block.closing) else None

@@ -1,4 +1,4 @@
-"""Fences: the blocks that Markdown sets off by lines of backticks or tildes."""
+"""Finds Markdown code blocks that are fenced by backticks or tildes."""
 
 import re
 
@@ -11,26 +11,26 @@ _WORD = re.compile(r"[\w+-]*")
 
 
 class Fenced(msgspec.Struct, frozen=True):
-    """A fenced block by its lines, counted from 0."""
+    """Line numbers of a fenced block, counted from 0, and its language."""
 
     opening: int
     closing: int | None
-    """None where the text ends before the block."""
+    """None if the text ends before the block does."""
     language: str
 
     @property
     def is_diff(self) -> bool:
-        """Whether the fence says that a diff is in it."""
+        """Whether the fence is labelled as a diff."""
         return self.language in ("patch", "udiff") or self.language.startswith("diff")
 
     def head(self, lines: list[str]) -> int:
-        """The first line in the block that is not blank, or the line that ends the block."""
+        """Return the first non-blank line of the block, or the line that ends the block."""
         stop = len(lines) if self.closing is None else self.closing
         return skip_blank(lines, self.opening + 1, stop)
 
 
 def fenced_blocks(lines: list[str]) -> dict[int, Fenced]:
-    """The fenced blocks, by the line that opens them; only a bare fence as long as the first one closes a block."""
+    """Return the fenced blocks by opening line; only a bare fence at least as long as the first closes a block."""
     blocks: dict[int, Fenced] = {}
     block: Fenced | None = None
     fence = ""

@@ -1,7 +1,7 @@
-"""Pasted line numbers: lines that carry the numbers under which a file was displayed.
+"""Refuses pasted line numbers: lines that start with the numbers under which a file was displayed.
 
 Numbered data is legitimate content (`1. item`, `1<tab>Alice<tab>30`, `7: seven`), so a number before a separator is not
-enough: the numbers must run on, on nearly every line, and the text must look displayed or be the file's own.
+enough. The numbers must be consecutive on nearly every line, and the text must look displayed or match the file.
 """
 
 import re
@@ -16,9 +16,10 @@ _PREFIX = re.compile(r"([ ]{0,8})L?(\d{1,7}) ?([|│→:\t])(.*)", re.DOTALL)
 _DISPLAY_ONLY = "│→"
 _DATA_TOO = ":\t"
 _NEARLY_ALL = 0.8
-"""Share of the lines that must be numbered. Smaller meets tables with headers; larger lets one odd line hide all."""
+"""Share of lines that must be numbered. A smaller share includes tables with headers; a larger one misses numbering
+with one odd line."""
 _FEWEST = 3
-"""Numbered lines in a new text. Fewer are as likely two entries of a list."""
+"""Fewest numbered lines in a new text. Two lines are as likely entries of a list."""
 
 
 class _Numbered(msgspec.Struct, frozen=True):
@@ -30,17 +31,17 @@ class _Numbered(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The line without its prefix, in which one space may follow the separator."""
+        """Line without its prefix; one space may follow the separator."""
         return self.rest.removeprefix(" ")
 
 
 def has_prefix(line: str) -> bool:
-    """Whether the line starts like a displayed one."""
+    """Return whether the line starts with a displayed line number."""
     return _PREFIX.match(line) is not None
 
 
 def refuse_numbered_text(before: str, text: str) -> None:
-    """Refuse a new text whose lines carry the numbers of a display."""
+    """Raise if the lines of a new text carry displayed line numbers."""
     lines = _run(text.split("\n"), _FEWEST)
     if not lines or _run(before.split("\n"), 1):
         return
@@ -49,7 +50,7 @@ def refuse_numbered_text(before: str, text: str) -> None:
 
 
 def numbered_hunk(old: Iterable[BodyLine], name: str) -> PatchError | None:
-    """The error for a hunk whose expected lines, which the file does not have, are numbered ones."""
+    """Return the error for a hunk whose expected lines are missing in the file because they are numbered; else None."""
     lines = _run([line.text for line in old], 1)
     return _refused(lines[0], name) if lines else None
 
@@ -57,10 +58,10 @@ def numbered_hunk(old: Iterable[BodyLine], name: str) -> PatchError | None:
 def refuse_numbered_addition(
     added: Sequence[BodyLine], around: Sequence[str], places: tuple[int, int], name: str
 ) -> None:
-    """Refuse added lines that carry the numbers of a display, unless the lines around them are numbered alike.
+    """Raise if added lines carry displayed line numbers, unless lines around them are numbered alike.
 
-    `places` are the numbers of the first added line in the old and in the new file. One line that has its own number is
-    enough with a separator that data seldom has; others need a second line.
+    `places` are the line numbers of the first added line in the old and in the new file. With a separator that is rare
+    in data, one line with its correct number is enough; other separators need two lines.
     """
     lines = _run([line.text for line in added], 1)
     if not lines or any(found[3] == lines[0].mark for found in map(_PREFIX.match, around) if found):
@@ -71,7 +72,7 @@ def refuse_numbered_addition(
 
 
 def _run(texts: Sequence[str], fewest: int) -> list[_Numbered]:
-    """The numbered lines, if nearly all lines are and the numbers run on; none otherwise."""
+    """Return the numbered lines if nearly all lines are numbered consecutively; else an empty list."""
     written = [text.rstrip("\r") for text in texts if text.strip()]
     lines = [_numbered(found) for found in map(_PREFIX.match, written) if found]
     if len(lines) < max(fewest, _NEARLY_ALL * len(written)) or len({line.mark for line in lines}) != 1:
@@ -85,7 +86,7 @@ def _numbered(found: re.Match[str]) -> _Numbered:
 
 
 def _looks_displayed(lines: Sequence[_Numbered]) -> bool:
-    """Whether the prefixes are a display's: its own separators, a right-aligned column, or indented text behind."""
+    """Return whether the prefixes come from a display: its separators, a right-aligned column or indented text."""
     mark = lines[0].mark
     if mark in _DISPLAY_ONLY:
         return True

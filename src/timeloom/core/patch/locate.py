@@ -1,7 +1,7 @@
-"""Finding the place of each hunk: its lines must stand in the file, word for word, at one place only.
+"""Finds the position of each hunk: its lines must match the file exactly at one place only.
 
-The file is searched as a string of one character per line, so that the search is the interpreter's own, which is linear
-also for a file of equal lines.
+The search encodes each line of the file as one character. It then uses the interpreter's substring search, which stays
+linear even if all lines are equal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,15 +15,15 @@ from timeloom.core.patch.types import DRIFT_LINES, MAX_SEARCHED_LINES, Hunk, Pat
 class _Found(msgspec.Struct, frozen=True):
     pattern: str
     spots: tuple[int, ...]
-    """The first and, if there is one, the second place where the hunk fits, counted from 0."""
+    """First position where the hunk fits, and the second if there is one; counted from 0."""
 
     def drift(self, hunk: Hunk) -> int | None:
-        """How far the hunk moved, where that is certain."""
+        """Return how far the hunk moved; None if its position is ambiguous or it states none."""
         return self.spots[0] + 1 - hunk.old_start if len(self.spots) == 1 and hunk.old_start is not None else None
 
 
 class _Search:
-    """The file's lines, each as one character."""
+    """Lines of the file, each encoded as one character."""
 
     def __init__(self, keys: Sequence[str], *, ended: bool, loose: bool) -> None:
         self.keys = keys
@@ -35,7 +35,7 @@ class _Search:
         self.text = "".join([self._codes[key] for key in keys])
 
     def found(self, hunk: Hunk) -> _Found:
-        """Where the hunk fits within its window."""
+        """Return the positions in the hunk's window where it fits; raise if there is none."""
         old = hunk.old
         wanted = [line_key(line.text, loose=self._loose) for line in old]
         codes = [self._codes.get(key) for key in wanted]
@@ -58,7 +58,7 @@ class _Search:
 
 
 def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loose: bool) -> list[int]:
-    """The line, counted from 0, at which each hunk starts; `ended` tells whether the file's last line has a newline."""
+    """Return the line, counted from 0, at which each hunk starts; `ended` is whether the file ends with a newline."""
     for hunk in hunks:
         if not hunk.old:
             raise PatchError(
@@ -77,7 +77,7 @@ def place_hunks(keys: Sequence[str], hunks: Sequence[Hunk], *, ended: bool, loos
 
 
 def line_key(text: str, *, loose: bool) -> str:
-    """What must be equal for two lines to be the same."""
+    """Return the key by which lines are compared."""
     return text.removesuffix("\r") if loose else text
 
 
@@ -88,7 +88,7 @@ def _window(hunk: Hunk, last: int) -> tuple[int, int]:
 
 
 def _settle(text: str, hunks: Sequence[Hunk], found: Sequence[_Found]) -> list[int]:
-    """Each hunk's only place; one of several only if consistent numbers and the hunks around it point there."""
+    """Return one position per hunk; an ambiguous hunk needs consistent numbers and neighbours that agree."""
     drifts = [each.drift(hunk) for hunk, each in zip(hunks, found, strict=True)]
     above, below = _last_known(drifts), _last_known(reversed(drifts))[::-1]
     places: list[int] = []
@@ -106,7 +106,7 @@ def _settle(text: str, hunks: Sequence[Hunk], found: Sequence[_Found]) -> list[i
 
 
 def _last_known(drifts: Iterable[int | None]) -> list[int | None]:
-    """For each hunk the drift of the nearest earlier one that is certain."""
+    """Return for each hunk the drift of the nearest earlier hunk whose position is certain."""
     known: int | None = None
     result: list[int | None] = []
     for drift in drifts:
@@ -116,7 +116,7 @@ def _last_known(drifts: Iterable[int | None]) -> list[int | None]:
 
 
 def _stated_place(hunk: Hunk, grown: int, drifts: set[int | None]) -> int | None:
-    """Where the header says the hunk is, moved as the hunks around it; None if its numbers contradict each other."""
+    """Return the header's position plus the drift of neighbouring hunks; None if the numbers are inconsistent."""
     if hunk.old_start is None or hunk.new_start is None or not hunk.counted or len(drifts) > 1:
         return None
     new_start = hunk.new_start if hunk.new else hunk.new_start + 1

@@ -1,4 +1,4 @@
-"""Edits in notations other than the unified diff, which are told from content so that they never become it."""
+"""Detects edits in notations other than the unified diff, so that they are refused instead of written to the file."""
 
 import re
 from collections.abc import Set as AbstractSet
@@ -19,23 +19,24 @@ _REPLACE_TAGS = set(_SEARCH_TAGS.values())
 _SET_IN = re.compile(r"\A(?:[ \t>]|\x1b\[[\d;]{0,20}m)+")
 _HEADLESS = "a hunk without its @@ line"
 _PREFACE_LINES = 3
-"""Most lines of a preface above added lines alone. Smaller misses remarks; larger takes documents for remarks."""
+"""Most lines of a preface above lines that are all added. A smaller limit misses remarks; a larger one takes documents
+for remarks."""
 
 
 class Other(msgspec.Struct, frozen=True):
-    """An edit in another notation, and the line where it stands, counted from 0."""
+    """An edit in another notation, and its line counted from 0."""
 
     at: int
     what: str
 
     def error(self) -> PatchError:
-        """The refusal."""
+        """Return the error that refuses the patch."""
         got = f"{self.what} at line {self.at + 1} of the patch"
         return PatchError("patch_malformed", f"expected a unified diff or the file's new text, got {got}; {WRITE_HINT}")
 
 
 def find_other(known: AbstractSet[str], lines: list[str], start: int, stop: int) -> Other | None:
-    """The first edit in another notation within these lines; what the file has too is content."""
+    """Return the first edit in another notation within these lines; lines that the file also has are content."""
     tags = _REPLACE_TAGS & {line.strip() for line in lines[start:stop] if "<" in line}
     for at in range(start, stop):
         if not lines[at].strip():
@@ -50,7 +51,7 @@ def find_other(known: AbstractSet[str], lines: list[str], start: int, stop: int)
 
 
 def find_marked(known: AbstractSet[str], lines: list[str]) -> Other | None:
-    """The hunk that a whole text is, if its lines carry marks and do not read as a list or as signed numbers."""
+    """Return the hunk if the whole text is one: its lines carry marks and are no list or signed numbers."""
     written = [(at, line.rstrip("\r")) for at, line in enumerate(lines) if line.strip()]
     first = next((index for index, (_, text) in enumerate(written) if text[0] in "+- "), len(written))
     marked = [text for _, text in written[first:]]
@@ -84,7 +85,7 @@ def _notation(lines: list[str], at: int, tags: AbstractSet[str]) -> str | None:
 
 
 def _is_set_in(lines: list[str], at: int) -> bool:
-    """Whether the line is one of a diff, but for the indentation, quote marks or colours in front of it."""
+    """Return whether the line belongs to a diff after removing indentation, quote marks or colours in front of it."""
     if lines[at][0] not in " \t>\x1b":
         return False
     line, below = (_SET_IN.sub("", text, count=1) for text in (lines[at], "".join(lines[at + 1 : at + 2])))
@@ -92,13 +93,13 @@ def _is_set_in(lines: list[str], at: int) -> bool:
 
 
 def _is_removal(known: AbstractSet[str], line: str) -> bool:
-    """Whether the line is one of the file's behind the mark of a removed line."""
+    """Return whether the line is a `-` followed by a line of the file."""
     bare = _SET_IN.sub("", line, count=1)
     return bare[:1] == "-" and bare[1:] in known and line not in known and any(map(str.isalnum, bare))
 
 
 def _is_pair(known: AbstractSet[str], above: str, line: str) -> bool:
-    """Whether two neighbours are lines of a hunk rather than content: a replaced line, or an added one."""
+    """Return whether two adjacent lines belong to a hunk and not to content: a replaced line, or an added one."""
     if above[:1] == "-" and line[:1] == "+":
         both_known = above in known and line in known
         return not both_known and ((_is_code(above[1:]) and _is_code(line[1:])) or above[1:].strip() in known)
@@ -106,12 +107,12 @@ def _is_pair(known: AbstractSet[str], above: str, line: str) -> bool:
 
 
 def _is_addition(known: AbstractSet[str], line: str, beside: str) -> bool:
-    """Whether the line has the mark of an added one beside a line of the file, with or without its own mark."""
+    """Return whether the line is marked as added next to a line of the file, which may carry a context mark."""
     if line[:1] != "+" or not _is_code(line[1:]) or line in known or beside[:1] in ("+", "-"):
         return False
     return beside in known or (beside[:1] == " " and beside[1:] in known)
 
 
 def _is_code(text: str) -> bool:
-    """Whether what stands behind a mark is neither an item of a list nor a number nor the edge of a table."""
+    """Return whether the text after a mark is neither a list item nor a number nor the edge of a table."""
     return text.startswith(("  ", "\t")) or (bool(text.strip()) and text[0] not in " +-=" and not text[0].isdigit())

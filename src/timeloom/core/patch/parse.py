@@ -1,8 +1,8 @@
-"""Reading a unified diff: its lines into files and hunks.
+"""Parses unified diffs into files and hunks.
 
-Models miscount, so a header's counts are believed only where a hunk read by them ends at something that can follow a
-hunk; otherwise the hunk goes on as long as its lines carry marks. Counts that hold are needed all the same: only they
-tell a removed `-- x` above an added `++ y` from the header of another file.
+Models miscount, so a header's counts are used only if the hunk they give ends before something that can follow a hunk.
+Otherwise the hunk extends as far as its lines carry marks. Correct counts are still needed: only they distinguish a
+removed `-- x` above an added `++ y` from the header of another file.
 """
 
 import re
@@ -28,7 +28,7 @@ _BODY = "a line that starts with ' ', '+', '-' or '@@'"
 
 
 def read_files(lines: list[str], spans: Iterable[Span]) -> tuple[FileDiff, ...]:
-    """The files that these parts of a patch change; parts that follow each other and name one file are joined."""
+    """Return the files that these spans of a patch change; consecutive spans that name the same file are joined."""
     files: list[FileDiff] = []
     for span in spans:
         at = skip_blank(lines, span.start, span.stop)
@@ -82,9 +82,9 @@ def _read_file(lines: list[str], at: int, span: Span) -> tuple[FileDiff, int]:
 
 
 def _starts_headless(lines: list[str], at: int, names: dict[str, str], span: Span) -> bool:
-    """Whether a hunk without its @@ line may start here: below a new name, or in a fence that says diff.
+    """Return whether a hunk without an @@ line may start here: below a new name, or in a fence labelled diff.
 
-    In such a fence an old name alone is none: `--- x` could be the removed line `-- x`.
+    In such a fence an old name alone is not enough: `--- x` could be the removed line `-- x`.
     """
     allowed = "+++" in names or (span.headless and not names)
     return allowed and tag_of(lines[at]) is not None and not is_file_header(lines, at)
@@ -110,7 +110,7 @@ def _file_of(names: dict[str, str], hunks: tuple[Hunk, ...]) -> FileDiff:
 
 
 def _path(written: str) -> str:
-    """The name without a time stamp, which a tab sets off, and without git's `a/` or `b/`."""
+    """Return the name without the time stamp after a tab and without git's `a/` or `b/`."""
     name = written.split("\t", 1)[0].strip().strip('"')
     return name[2:] if name.startswith(("a/", "b/")) else name
 
@@ -135,14 +135,14 @@ def _read_hunk(lines: list[str], at: int, stop: int, number: int) -> tuple[Hunk,
 
 
 def _changeless(lines: list[str], end: int, stop: int, body: tuple[BodyLine, ...], name: str) -> PatchError:
-    """The error for a hunk without added or removed lines, which line numbers in front of the marks can cause."""
+    """Return the error for a hunk without added or removed lines; line numbers before the marks can cause it."""
     if end < stop and has_prefix(lines[end]):
         return _misplaced(lines, end)
     return numbered_hunk(body, name) or PatchError("patch_malformed", f"{name} has no line that starts with '+' or '-'")
 
 
 def _counted_end(lines: list[str], at: int, stop: int, counts: tuple[int, int]) -> int | None:
-    """Where the hunk ends by its header's counts; None if they do not hold."""
+    """Return the end of the hunk by its header's counts; None if they do not match."""
     old, new = counts
     while at < stop and (old > 0 or new > 0):
         tag = tag_of(lines[at])
@@ -159,7 +159,7 @@ def _counted_end(lines: list[str], at: int, stop: int, counts: tuple[int, int]) 
 
 
 def _marked_end(lines: list[str], at: int, stop: int) -> int:
-    """Where the lines with marks end; empty lines at the end may be anything, and as context they are not missed."""
+    """Return the end of the lines with marks; trailing empty lines are excluded, since context does not need them."""
     start = at
     while at < stop and tag_of(lines[at]) is not None:
         if is_file_header(lines, at) and "".join(lines[at + 2 : at + 3]).startswith("@@"):
@@ -177,7 +177,7 @@ def _may_follow(lines: list[str], at: int, stop: int) -> bool:
 
 
 def _is_signature(lines: list[str], at: int, stop: int) -> bool:
-    """Whether a mailed patch ends here: `-- ` above a version, which could not be a line of a hunk."""
+    """Return whether a mailed patch ends here: `-- ` above a version, which cannot be a line of a hunk."""
     if lines[at].rstrip("\r") != "-- " or at + 1 >= stop or not _SIGNATURE_VERSION.fullmatch(lines[at + 1]):
         return False
     return skip_blank(lines, at + 2, stop) == stop
@@ -202,7 +202,7 @@ def _body(lines: list[str], at: int, end: int) -> tuple[BodyLine, ...]:
 
 
 def _mark_unended(body: list[BodyLine], lines: list[str], index: int) -> None:
-    """Take the newline from the last line, and its carriage return if that is how the patch itself ends its lines."""
+    """Remove the newline of the last line, and its carriage return if the patch itself ends lines with one."""
     if not body or not body[-1].newline:
         raise refuse_line(lines, index, "the line that has no newline above it")
     text = body[-1].text.removesuffix("\r") if lines[index].endswith("\r") else body[-1].text
@@ -210,7 +210,7 @@ def _mark_unended(body: list[BodyLine], lines: list[str], index: int) -> None:
 
 
 def _check_marks(body: list[BodyLine], at: int) -> None:
-    """Refuse a line without a newline that has another line of its side below it."""
+    """Raise if a line without a newline is followed by another line of the same side."""
     for tags in (" -", " +"):
         side = [line for line in body if line.tag in tags]
         if not all(line.newline for line in side[:-1]):

@@ -1,4 +1,4 @@
-"""Whole new texts that are not what the file should be: cut short by a placeholder, or wrapped in a fence."""
+"""Refuses replacement texts that are incomplete because of a placeholder, or wrapped in a code fence."""
 
 import re
 
@@ -10,7 +10,7 @@ _LEFT_OUT = re.compile(r"\b(?:existing|rest|remaining|unchanged|omitted)\b", re.
 
 
 def refuse_partial_text(before: str, text: str) -> None:
-    """Refuse a new text that is wrapped in a fence, or in which a placeholder stands for lines of the file."""
+    """Raise if the new text is wrapped in a fence, or if a placeholder replaces lines of the file."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
     known = {line.rstrip("\r") for line in before.split("\n")}
     _refuse_fence(known, lines)

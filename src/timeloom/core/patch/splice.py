@@ -1,4 +1,4 @@
-"""Putting the hunks into the file: the new text, in which every line that no hunk touches keeps its bytes."""
+"""Inserts located hunks into the file; lines outside the hunks keep their bytes."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from timeloom.core.patch.types import BodyLine, Hunk, PlacedHunk
 
 
 class Endings(msgspec.Struct, frozen=True):
-    """The line endings of a patch against those of its file."""
+    """Line endings of a patch compared with those of its file."""
 
     loose: bool
-    """Whether lines are compared without their carriage return: the patch has one kind of ending and means no other."""
+    """Whether lines are compared without carriage returns, because the patch uses only one kind of ending."""
     foreign: bool
-    """Whether the patch's one kind of ending is not to be found in the file."""
+    """Whether the patch's one kind of ending does not occur in the file."""
     usual: str
-    """What a line gets that has no neighbour to go by."""
+    """Ending for a line that has no neighbour in the file."""
 
 
 def compare_endings(file: Sequence[str], hunks: Sequence[Hunk]) -> Endings:
-    """How the patch's line endings are to be taken."""
+    """Return how to interpret the patch's line endings."""
     kinds: set[str] = set()
     for line in (line for hunk in hunks for line in hunk.lines):
         if line.text.endswith("\r"):
@@ -35,7 +35,7 @@ def compare_endings(file: Sequence[str], hunks: Sequence[Hunk]) -> Endings:
 def splice(
     file: Sequence[str], hunks: Sequence[Hunk], places: Sequence[int], endings: Endings
 ) -> tuple[str, tuple[PlacedHunk, ...]]:
-    """The new text, and where each hunk is in it."""
+    """Return the new text and the position of each hunk in it."""
     pieces: list[str] = []
     placed: list[PlacedHunk] = []
     at = 0
@@ -68,7 +68,7 @@ def _extend(pieces: list[str], file: Sequence[str], hunk: Hunk, place: int, endi
 
 
 def _is_verbatim(file: Sequence[str], hunk: Hunk, place: int, endings: Endings) -> bool:
-    """Whether added lines end as written in the patch, because the file's lines do so too."""
+    """Return whether added lines keep the patch's endings, because the file's lines have the same."""
     if not endings.loose:
         return True
     old = hunk.old
@@ -77,20 +77,20 @@ def _is_verbatim(file: Sequence[str], hunk: Hunk, place: int, endings: Endings) 
 
 
 def _stays_open(file: Sequence[str], hunk: Hunk) -> bool:
-    """Whether the last line, an added one, gets no newline: the file had none, and no mark says otherwise."""
+    """Return whether the last line, an added one, gets no newline: the file had none, and no mark contradicts."""
     if not file or _ending(file[-1]) or not all(line.newline for line in hunk.lines):
         return False
     return [line.tag for line in hunk.new[-1:]] == ["+"]
 
 
 def _own_ending(file: Sequence[str], at: int) -> str:
-    """The ending of the nearest line above that has one, or else of the first line; "" if neither has."""
+    """Return the ending of the nearest line above that has one, or else of the first line; "" if neither has."""
     near = (_ending(raw) for raw in (*reversed(file[max(0, at - 2) : at]), *file[:1]))
     return next(filter(None, near), "")
 
 
 def _written(line: BodyLine, ending: str | None) -> str:
-    """The added line with the ending given, or as it was written."""
+    """Return the added line with the given ending, or as written."""
     text = line.text if ending is None else line.text.removesuffix("\r")
     return text + ((ending or "\n") if line.newline else "")
 

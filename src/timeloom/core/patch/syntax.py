@@ -1,4 +1,4 @@
-"""The lines of a unified diff: what a line is by how it starts."""
+"""Classifies lines of a unified diff by how they start."""
 
 import re
 
@@ -13,12 +13,12 @@ _FILE_START = ("--- a/", "--- /dev/null", "+++ b/", "+++ /dev/null", "diff --git
 
 
 def opens_diff(lines: list[str], at: int) -> bool:
-    """Whether a text whose first line is this one is a diff."""
+    """Return whether a text that starts with this line is a diff."""
     return lines[at].startswith(_FILE_START) or is_hunk_header(lines[at]) or is_evidence(lines, at)
 
 
 def is_evidence(lines: list[str], at: int) -> bool:
-    """Whether this line is found in diffs and hardly anywhere else, wherever it stands."""
+    """Return whether this line occurs in diffs and hardly ever in other text."""
     line = lines[at]
     if line.startswith("@@"):
         return NUMBERED_HUNK.match(line) is not None or (is_hunk_header(line) and _changes_below(lines, at))
@@ -28,17 +28,17 @@ def is_evidence(lines: list[str], at: int) -> bool:
 
 
 def is_hunk_header(line: str) -> bool:
-    """Whether the line can head a hunk, with or without numbers."""
+    """Return whether the line can head a hunk, with or without numbers."""
     return line.rstrip() == "@@" or line.startswith("@@ ") or NUMBERED_HUNK.match(line) is not None
 
 
 def is_file_header(lines: list[str], at: int) -> bool:
-    """Whether the old and the new name of a file stand here, one below the other."""
+    """Return whether the old and the new name of a file are on this line and the next."""
     return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
 
 
 def tag_of(line: str) -> str | None:
-    """The mark of a line in a hunk; an empty line, or one led by a tab, is context that lost its space."""
+    """Return the mark of a hunk line; an empty line or one that starts with a tab is context that lost its space."""
     if line.startswith("\\ "):
         return "\\"
     mark = line[:1]
@@ -48,32 +48,32 @@ def tag_of(line: str) -> str | None:
 
 
 def end_of_diff(lines: list[str], at: int, stop: int) -> int:
-    """The first line from here on that has no place in a diff."""
+    """Return the first line from here on that cannot belong to a diff."""
     while at < stop and (tag_of(lines[at]) or lines[at].startswith("@@") or HEADER.match(lines[at])):
         at += 1
     return at
 
 
 def skip_blank(lines: list[str], at: int, stop: int) -> int:
-    """The first line from here on that has more than white space."""
+    """Return the first line from here on that is not blank."""
     while at < stop and not lines[at].strip():
         at += 1
     return at
 
 
 def refuse_line(lines: list[str], at: int, expected: str) -> PatchError:
-    """The error for a line that has no place where it stands."""
+    """Return the error for a line that is not expected at its position."""
     return PatchError("patch_malformed", f"line {at + 1} of the patch is {shown(lines[at])}, expected {expected}")
 
 
 def _changes_below(lines: list[str], at: int) -> bool:
-    """Whether lines with marks follow, one of which is added or removed."""
+    """Return whether marked lines follow, at least one of them added or removed."""
     below = (tag_of(lines[index]) for index in range(at + 1, len(lines)))
     return next((tag for tag in below if tag is None or tag in "+-"), None) is not None
 
 
 def _is_lone_name(lines: list[str], at: int) -> bool:
-    """Whether one name stands above a hunk."""
+    """Return whether a single file name precedes a hunk."""
     below = skip_blank(lines, at + 1, min(at + 3, len(lines)))
     return lines[at].startswith(("--- ", "+++ ")) and below < len(lines) and is_hunk_header(lines[below])
 

@@ -1,4 +1,8 @@
-"""Paths: the logical names of everything on a timeline, their physical places, and what is refused."""
+"""Logical paths of everything on a timeline, the physical paths of files, and the checks that refuse unsafe names.
+
+Reading order: `forms` and `selection` (the values), `parse_path`, `names` (safe file names), `physical`, `rewrite`
+(paths given to tools), `resource` (names across conversations), `errors`.
+"""
 
 from timeloom.core.paths.errors import PathError
 from timeloom.core.paths.forms import (

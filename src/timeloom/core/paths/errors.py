@@ -1,4 +1,4 @@
-"""The error of a refused path."""
+"""Error for a refused path."""
 
 from timeloom.core.codes import CodedError
 
@@ -6,10 +6,10 @@ _SHOWN_CHARS = 40
 
 
 class PathError(CodedError):
-    """A path that is refused; `code` says for which reason."""
+    """Error for a refused path; `code` states the reason."""
 
 
 def shown(text: str) -> str:
-    """The start of a refused text for a message, cut before the first separator so that no host path is repeated."""
+    """Quote the start of a refused text for a message, cut at the first separator so that no host path leaks."""
     head = text.partition("/")[0].partition("\\")[0][:_SHOWN_CHARS]
     return f"{head!a}…" if len(head) < len(text) else f"{head!a}"

@@ -1,4 +1,4 @@
-"""Logical forms: one frozen value for each family of logical paths, whose `str()` is the canonical text."""
+"""Frozen values for each family of logical paths; their `str()` is the canonical text."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from timeloom.core.paths.names import check_name, check_names, check_relative
 from timeloom.core.paths.selection import EntriesPath, SourcesPath, TurnIndexesPath
 
 MAX_NUMBER = 999_999_999
-"""Largest round or ordinal in a path. Smaller could refuse a real one; larger lets a path carry endless digits."""
+"""Largest round or ordinal in a path. A smaller limit could refuse real ones; a larger one allows endless digits."""
 
 CallText = Literal["notes", "note", "approval"]
 RoundText = Literal["thinking", "plan.ack", "model"]
@@ -27,11 +27,11 @@ _FILE_AREAS = frozenset({"files", "outputs"})
 
 
 class _Form(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
-    """What all forms share: immutable, compared by value, told apart by `form` when encoded."""
+    """Base of all path forms: immutable, compared by value, and encoded with the class name in `form`."""
 
 
 class UserPromptPath(_Form, frozen=True):
-    """`ar:<turn>.user.prompt`: the message that opened a turn; later ones are events (`EventPath`)."""
+    """`ar:<turn>.user.prompt`: the message that opened a turn; later messages are events (`EventPath`)."""
 
     turn: TurnId
 
@@ -89,7 +89,7 @@ class RoundTextPath(_Form, frozen=True):
 
 
 class PlanPath(_Form, frozen=True):
-    """`ar:<turn>.react.plan.<id>`: a plan as one turn left it."""
+    """`ar:<turn>.react.plan.<id>`: a plan at its last change in that turn."""
 
     turn: TurnId
     plan: PlanId
@@ -103,7 +103,7 @@ class PlanPath(_Form, frozen=True):
 
 
 class LatestPlanPath(_Form, frozen=True):
-    """`ar:plan.latest:<id>`: a plan's newest snapshot, whichever turn made it."""
+    """`ar:plan.latest:<id>`: a plan's newest snapshot from any turn."""
 
     plan: PlanId
 
@@ -115,7 +115,7 @@ class LatestPlanPath(_Form, frozen=True):
 
 
 class TurnIndexPath(_Form, frozen=True):
-    """`ar:<turn>.react.turn.index`: the reconstructed list of what a turn holds."""
+    """`ar:<turn>.react.turn.index`: a generated list of a turn's contents."""
 
     turn: TurnId
 
@@ -127,7 +127,7 @@ class TurnIndexPath(_Form, frozen=True):
 
 
 class ArtifactPath(_Form, frozen=True):
-    """`ar:<turn>.artifacts.<name>`: an artifact by its name; dots may stand in the name, separators may not."""
+    """`ar:<turn>.artifacts.<name>`: an artifact by name; the name may contain dots but no separators."""
 
     turn: TurnId
     name: str
@@ -173,7 +173,7 @@ class ToolPath(_Form, frozen=True):
 
 
 class FilePath(_Form, frozen=True):
-    """`fi:<turn>.files/<rel>` in the durable workspace, or `fi:<turn>.outputs/<rel>` among what a turn produced."""
+    """`fi:<turn>.files/<rel>` in the durable workspace, or `fi:<turn>.outputs/<rel>` among a turn's output files."""
 
     turn: TurnId
     area: FileArea
@@ -214,7 +214,7 @@ class EventAttachmentPath(_Form, frozen=True):
         _check_id(turn_id, self.turn, "turn")
         _check_kind(self.kind)
         _check_id(message_id, self.message, "message")
-        # The kind and the id become folders, so they too must be harmless as names.
+        # The kind and the id become folder names, so they must be safe too.
         check_names(f"{self.kind}/{self.message}")
         check_name(self.name)
 
@@ -237,7 +237,7 @@ class RangeSummaryPath(_Form, frozen=True):
 
 
 class WorkingSummaryPath(_Form, frozen=True):
-    """`ws:<turn>.conv.working.summary[.n]`: a turn's own summary; without a number its latest."""
+    """`ws:<turn>.conv.working.summary[.n]`: a summary of the turn; without a number its latest."""
 
     turn: TurnId
     number: int | None = None
@@ -290,12 +290,12 @@ MessageForm = (
 """The `ar:` forms."""
 
 FileForm = FilePath | AttachmentPath | EventAttachmentPath
-"""The `fi:` forms: the ones that have a physical path."""
+"""The `fi:` forms, which are the only ones with a physical path."""
 
 LogicalPath = (
     MessageForm | ToolPath | FileForm | SourcesPath | RangeSummaryPath | WorkingSummaryPath | SkillPath | KnowledgePath
 )
-"""Every logical form."""
+"""Union of all logical path forms."""
 
 
 def _check_id(shape: Callable[[str], str], text: str, what: str) -> None:

@@ -1,7 +1,7 @@
-"""Names: which words may stand between the separators of a path.
+"""Checks that the names in a path are safe on every file system.
 
-A name is judged in every form it can take on its way to a disk: as written, percent-decoded, and NFKC-normalised, again
-and again until nothing changes. All forms must be harmless; the name that is kept is the one that was written.
+A name is checked in every form that it can take before it reaches a disk: as written, percent-decoded and
+NFKC-normalised, repeatedly until nothing changes. All forms must be safe; the name is kept as written.
 """
 
 import re
@@ -10,13 +10,13 @@ import unicodedata
 from timeloom.core.paths.errors import PathError, shown
 
 MAX_NAME_BYTES = 255
-"""Longest name in UTF-8. File systems refuse more; less refuses names that users' files have."""
+"""Longest name in UTF-8. File systems refuse longer names; a smaller limit refuses names of real files."""
 
 MAX_RELATIVE_BYTES = 1024
-"""Longest relative part of a path in UTF-8. More is refused by macOS; less refuses deep source trees."""
+"""Longest relative part of a path in UTF-8. macOS refuses more; a smaller limit refuses deep source trees."""
 
 MAX_DECODINGS = 8
-"""Times a name is decoded before it is refused as wrapped too deep. More only costs time; at 1, `%252e` would pass."""
+"""Decoding passes before a name is refused. More passes only cost time; with 1, `%252e` would pass."""
 
 _FRACTION_SLASH = "\u2044"
 _SEPARATORS = re.compile(
@@ -31,7 +31,7 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9]|conin\$|conout\$) *(
 _ASCII_CONTROL = re.compile("[\0-\x1f\x7f]")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
-# The flag of a part of a country: a black flag, the code of the part in tag characters, their end.
+# Flag of a subdivision (such as Scotland): a black flag, the code in tag characters, an end tag.
 _FLAG = re.compile("(\U0001f3f4)[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 _BLANK = "\u2800"
 _ONLY_UNSEEN = re.compile(
@@ -43,14 +43,14 @@ _UTF16_ESCAPE = re.compile(r"%[uU]([0-9A-Fa-f]{4})")
 
 
 def check_relative(text: str) -> None:
-    """Raises unless the text is harmless names joined by `/`, short enough for file systems."""
+    """Raise unless the text consists of safe names joined by `/` and is short enough for file systems."""
     if len(text) > MAX_RELATIVE_BYTES or _utf8_bytes(text) > MAX_RELATIVE_BYTES:
         raise PathError("path_too_long", f"the relative part of a path has at most {MAX_RELATIVE_BYTES} bytes in UTF-8")
     check_names(text)
 
 
 def check_names(text: str) -> None:
-    """Raises unless the text is harmless names joined by `/`; its length is the caller's to bound."""
+    """Raise unless the text consists of safe names joined by `/`; the caller limits its length."""
     if text.startswith("/"):
         raise PathError("path_escapes_root", "the path is absolute; expected one relative to its folder")
     for name in text.split("/"):
@@ -58,7 +58,7 @@ def check_names(text: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises unless the text is one harmless name in every form it can be decoded to."""
+    """Raise unless the text is one safe name in every form that it can be decoded to."""
     if not name:
         raise PathError("path_malformed", "a name in the path is empty; expected names joined by single '/'")
     if len(name) > MAX_NAME_BYTES or _utf8_bytes(name) > MAX_NAME_BYTES:
@@ -70,7 +70,7 @@ def check_name(name: str) -> None:
     for _ in range(MAX_DECODINGS):
         decoded = _percent_decoded(form)
         _check_form(decoded)
-        # NFKC spells "½" with a fraction slash, which nobody typed; a typed one was refused above.
+        # NFKC spells "½" with a fraction slash that is not in the input; one in the input was refused above.
         plain = unicodedata.normalize("NFKC", decoded).replace(_FRACTION_SLASH, "_")
         _check_form(plain)
         if plain == form:
@@ -99,14 +99,14 @@ def _check_form(form: str) -> None:
 
 
 def has_unseen(form: str) -> bool:
-    """Whether the text holds a control character, one that nobody sees or one that turns a line around."""
+    """Return whether the text has a control, invisible or direction-changing character."""
     if form.isascii():
         return _ASCII_CONTROL.search(form) is not None
     if _ONLY_UNSEEN.fullmatch(form):
         return True
     form = _FLAG.sub(r"\1", form)
     for before, char, after in zip(" " + form, form, form[1:] + " ", strict=False):
-        # Persian and Indic words and emoji need joiners between their letters; beside ASCII they only hide.
+        # Persian and Indic words and emoji need joiners between letters; next to ASCII a joiner only hides text.
         if char in _JOINERS and not before.isascii() and not after.isascii():
             continue
         if char in _FILLERS or unicodedata.category(char) in _UNSEEN_CATEGORIES:
@@ -122,12 +122,12 @@ def _bytes_decoded(found: re.Match[str]) -> str:
     raw = bytes.fromhex(found[0].replace("%", ""))
     if any(_is_overlong(raw, at) for at in range(len(raw))):
         raise PathError("path_escapes_root", "a name holds an overlong UTF-8 escape")
-    # Dropped rather than replaced: a careless decoder drops them too, and `%ff..%ff` becomes `..`.
+    # Invalid bytes are dropped, not replaced: a lenient decoder drops them too, and `%ff..%ff` becomes `..`.
     return raw.decode("utf-8", "ignore")
 
 
 def _is_overlong(raw: bytes, at: int) -> bool:
-    """Whether a decoder without checks would read a multi-byte sequence here as an ASCII character."""
+    """Return whether an unchecked decoder would read a multi-byte sequence here as an ASCII character."""
     width = 8 - (~raw[at] & 0xFF).bit_length()
     tail = raw[at + 1 : at + width]
     if not 2 <= width <= 6 or len(tail) < width - 1:

@@ -1,4 +1,4 @@
-"""Parsing of logical paths, with older spellings understood and canonical values returned."""
+"""Parses logical paths, including older spellings, into canonical values."""
 
 import re
 from types import MappingProxyType
@@ -31,14 +31,15 @@ from timeloom.core.paths.forms import (
 from timeloom.core.paths.selection import EntriesPath, SourcesPath, TurnIndexesPath
 
 MAX_PATH_CHARS = 4096
-"""Longest text that is looked at. Smaller cannot hold the longest selection; larger gives hostile text more time."""
+"""Longest text that is parsed. A smaller limit cannot hold the longest selection; a larger one costs time on hostile
+text."""
 
 _LATEST_PLAN = "plan.latest:"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 def parse(text: str) -> LogicalPath:
-    """The logical path that the text spells; any other text raises `PathError`."""
+    """Return the logical path that the text spells; raise `PathError` for any other text."""
     check_length(text)
     scheme, colon, rest = text.partition(":")
     form = _SCHEMES.get(scheme) if colon else None
@@ -48,13 +49,13 @@ def parse(text: str) -> LogicalPath:
 
 
 def has_scheme(text: str) -> bool:
-    """Whether the text begins as a logical path does."""
+    """Return whether the text starts with a known scheme such as `fi:`."""
     scheme, colon, _ = text.partition(":")
     return bool(colon) and scheme in _SCHEMES
 
 
 def check_length(text: str) -> None:
-    """Raises when the text is longer than any path."""
+    """Raise if the text is longer than `MAX_PATH_CHARS`."""
     if len(text) > MAX_PATH_CHARS:
         raise PathError("path_too_long", f"a path has at most {MAX_PATH_CHARS} characters, got {len(text)}")
 
@@ -179,7 +180,7 @@ _KNOWN = ", ".join(f"{scheme}:" for scheme in _SCHEMES)
 
 
 def _turn_and_parts(text: str) -> tuple[TurnId, list[str]]:
-    """The word before the first dot, which the form checks as a turn id, and the words after it."""
+    """Split at dots: return the first word, which the form checks as a turn id, and the remaining words."""
     turn, *parts = text.split(".")
     return TurnId(turn), parts
 

@@ -1,4 +1,4 @@
-"""Physical paths: where a file's logical path lies, relative to OUT_DIR."""
+"""Converts between logical file paths and physical paths relative to OUT_DIR."""
 
 from typing import assert_never
 
@@ -12,7 +12,7 @@ from timeloom.core.paths.parse_path import check_length
 
 
 class PhysicalPath(msgspec.Struct, frozen=True):
-    """A place relative to OUT_DIR that some `fi:` path has."""
+    """A path relative to OUT_DIR that belongs to some `fi:` path."""
 
     text: str
 
@@ -24,12 +24,12 @@ class PhysicalPath(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The folders on the way and then the file, none of them special."""
+        """Folder names and the file name, in order; none is empty or special."""
         return tuple(self.text.split("/"))
 
 
 def physical(path: LogicalPath) -> PhysicalPath:
-    """The file's place relative to OUT_DIR; raises for a path that is not `fi:`."""
+    """Return the file's path relative to OUT_DIR; raise if the logical path is not `fi:`."""
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"only fi: paths lie in a folder, got {shown(str(path))}")
     match path:
@@ -44,7 +44,7 @@ def physical(path: LogicalPath) -> PhysicalPath:
 
 
 def logical(physical_text: str) -> FileForm:
-    """The logical path of what lies there; the reverse of `physical`."""
+    """Return the logical path of a file in OUT_DIR; the inverse of `to_physical`."""
     check_length(physical_text)
     check_names(physical_text)
     turn, *names = physical_text.split("/")

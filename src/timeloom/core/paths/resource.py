@@ -1,4 +1,4 @@
-"""Resource names: a file of some conversation by one name that says whose it is, wherever it is asked for."""
+"""Resource names: global names of files that include the tenant, project, user and conversation."""
 
 import re
 from typing import Final, Literal, assert_never
@@ -10,13 +10,13 @@ from timeloom.core.paths.errors import PathError, shown
 from timeloom.core.paths.forms import AttachmentPath, EventAttachmentPath, FileForm, FilePath
 
 MAX_RESOURCE_CHARS: Final = 8192
-"""Longest resource name. Smaller refuses names of users and files that exist; larger only costs time."""
+"""Longest resource name. A smaller limit refuses existing names of users and files; a larger one only costs time."""
 
 Stage = Literal["file", "attachment"]
-"""What it is: something that a turn made, or something that was sent to it."""
+"""`file` for a turn's output, `attachment` for a file sent to the turn."""
 
 Role = Literal["artifact", "user", "external"]
-"""Whose word it came with: the agent's, the user's first message, or a later event."""
+"""Origin of the file: the agent, the user's first message, or a later event."""
 
 _FORM: Final = "ef:{tenant}:{project}:chatbot:{stage}:{user_id}:{conv_id}:{turn_id}:{role}:{path}"
 _ESCAPED: Final = re.compile(rb"%([0-9A-F]{2})")
@@ -24,9 +24,9 @@ _TO_ESCAPE: Final = re.compile(rb"[^A-Za-z0-9._~@+-]")
 
 
 class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, with the tenant, the project, the user and the conversation that it belongs to; `str()` is the name.
+    """A file with its tenant, project, user and conversation; `str()` returns the resource name.
 
-    What stands in a tenant, project or user beside letters, digits and `._~@+-` is percent-encoded in the name.
+    Characters of tenant, project and user other than letters, digits and `._~@+-` are percent-encoded in the name.
     """
 
     tenant: str
@@ -50,7 +50,7 @@ class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_resource(text: str) -> ResourceName:
-    """The resource name that the text is; raises `PathError` for all but the one way to write it."""
+    """Parse a resource name; raise `PathError` unless the text is its one canonical spelling."""
     if len(text) > MAX_RESOURCE_CHARS:
         raise PathError("path_too_long", f"a resource name has at most {MAX_RESOURCE_CHARS} characters")
     parts = text.split(":", 9)
@@ -70,7 +70,7 @@ def parse_resource(text: str) -> ResourceName:
 
 
 def _behind(path: FileForm) -> tuple[Stage, Role, str]:
-    """What the name says behind the turn."""
+    """Return the stage, the role and the path that follow in the name."""
     match path:
         case FilePath(_, area, rel):
             return "file", "artifact", f"{area}/{rel}"

@@ -1,4 +1,4 @@
-"""Rewriting: which file of the current turn a tool means by the path it was given."""
+"""Maps paths that tools receive to files of the current turn."""
 
 import msgspec
 
@@ -12,22 +12,22 @@ _TURN_FOLDERS = frozenset({"files", "outputs", "attachments", "external"})
 
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """What a given path means in the current turn."""
+    """The file of the current turn that a given path means."""
 
     path: FileForm
     physical: PhysicalPath
     relative: str
-    """The part below the turn's folder of that kind: `output.csv` for `turn_1/files/output.csv`."""
+    """Path below the turn's folder of that kind: `output.csv` for `turn_1/files/output.csv`."""
     changed: bool
-    """Whether another turn's path was moved into the current turn, which the caller records as a notice."""
+    """Whether a path of another turn was moved into the current turn; the caller records this as a notice."""
     writable: bool
-    """Whether a tool may write there: false for what the user sent."""
+    """Whether a tool may write there; false for files that the user sent."""
 
 
 def rewrite(text: str, current_turn: TurnId) -> Rewritten:
-    """The file meant by a physical path, a `fi:` path or a bare relative name, moved into the current turn.
+    """Return the file meant by a physical path, a `fi:` path or a bare relative name, moved to the current turn.
 
-    Attachments stay in the turn they were sent in, because no other turn has them, and are never writable.
+    Attachments exist only in the turn in which they were sent, so they are not moved. They are never writable.
     """
     named = _named(text, current_turn)
     if not isinstance(named, FilePath):

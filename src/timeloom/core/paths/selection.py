@@ -1,4 +1,4 @@
-"""Selections by number: of sources `so:sources_pool[1,3-5]`, of entries `ar:log[12-20]`, of turns `ar:turns[3]…`."""
+"""Selections by number: sources `so:sources_pool[1,3-5]`, entries `ar:log[12-20]` and turns `ar:turns[3]…`."""
 
 import re
 from collections.abc import Iterable
@@ -9,16 +9,18 @@ import msgspec
 from timeloom.core.paths.errors import PathError, shown
 
 MAX_SID = 999_999
-"""Largest source id in a selection. Smaller cuts off large pools; larger makes a full selection too long to parse."""
+"""Largest source id in a selection. A smaller limit cuts off large pools; a larger one makes full selections too long
+to parse."""
 
 MAX_SELECTED = 500
-"""Most numbers of one selection. Smaller refuses reads of a whole pool; larger lets a short text ask for much work."""
+"""Most numbers in one selection. A smaller limit refuses reads of a whole pool; a larger one lets short text cause much
+work."""
 
 _ITEM = re.compile(r" *([0-9]+) *(?:- *([0-9]+) *)?")
 
 
 class _Selection(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
-    """Inclusive ranges, ascending, with a gap between any two (`of` makes them so)."""
+    """Inclusive ranges in ascending order with gaps between them; `from_numbers` builds them from any numbers."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -45,12 +47,12 @@ class _Selection(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
-        """The selection of these numbers, in any order and with repetitions."""
+        """Return the selection of these numbers, given in any order and with repetitions."""
         return cls._merged([(number, number) for number in numbers])
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """The selection that stands between the brackets."""
+        """Parse the text between the brackets, such as `1,3-5`."""
         return cls._merged([cls._range_in(item) for item in text.split(",")])
 
     @property
@@ -62,7 +64,7 @@ class _Selection(msgspec.Struct, frozen=True, tag=True, tag_field="form"):
     def _merged(cls, ranges: list[tuple[int, int]]) -> Self:
         merged: list[tuple[int, int]] = []
         for first, last in sorted(ranges):
-            # Checked before merging: a reversed range would vanish into its neighbour.
+            # Check before merging: a reversed range would disappear in its neighbour.
             cls._check_range(first, last)
             if merged and first <= merged[-1][1] + 1:
                 merged[-1] = (merged[-1][0], max(merged[-1][1], last))
@@ -103,12 +105,12 @@ class SourcesPath(_Selection, frozen=True):
 
     @property
     def sids(self) -> tuple[int, ...]:
-        """The selected ids, ascending."""
+        """The selected source ids, ascending."""
         return self.numbers
 
 
 class EntriesPath(_Selection, frozen=True):
-    """`ar:log[12,15-20]`: entries by their places in the conversation, whatever became of them in sight."""
+    """`ar:log[12,15-20]`: entries by seq, also those that later entries hide from prompts."""
 
     what = "place"
     largest = 999_999_999
@@ -116,7 +118,7 @@ class EntriesPath(_Selection, frozen=True):
 
 
 class TurnIndexesPath(_Selection, frozen=True):
-    """`ar:turns[3,5-7].react.turn.index`: the indexes of turns, the first turn being 1."""
+    """`ar:turns[3,5-7].react.turn.index`: the indexes of turns; the first turn is 1."""
 
     what = "turn"
     largest = 9_999_999
@@ -125,5 +127,5 @@ class TurnIndexesPath(_Selection, frozen=True):
 
 
 def select(sids: Iterable[int]) -> SourcesPath:
-    """The selection of these source ids, in any order and with repetitions."""
+    """Return the selection of these source ids, given in any order and with repetitions."""
     return SourcesPath.of(sids)

@@ -1,1 +1,4 @@
-"""Plans: values, step marks and the four ways a plan's life changes."""
+"""Plans of the agent: snapshots, step marks and changes of their lifecycle.
+
+Reading order: `snapshot`, `changes`, `lifecycle` (new, replace, activate, close), `marks`, `acknowledge`.
+"""

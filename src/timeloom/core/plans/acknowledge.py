@@ -1,4 +1,4 @@
-"""Acknowledging: how the marks in a round's notes move the steps of the current plan."""
+"""Updates the steps of the current plan from the marks in a round's notes."""
 
 from collections.abc import Iterable
 
@@ -11,14 +11,14 @@ from timeloom.core.plans.snapshot import PlanSnapshot
 
 
 class PlanNotice(msgspec.Struct, frozen=True):
-    """What the model is told of its marks: a code of the registry and a sentence."""
+    """Notice for the model about its marks: a code of the registry and a sentence."""
 
     code: str
     text: str
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """What a round's notes do to the current plan; `text` is the marks as written wherever something changed."""
+    """Effect of a round's notes on the current plan; `text` holds the marks as written if a step changed."""
 
     changed: Changed | None = None
     text: str = ""
@@ -26,10 +26,10 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
 
 def read_notes(notes: str, current: PlanSnapshot | None, moment: Moment, *, changes_lifecycle: bool) -> Acknowledgement:
-    """What to record of the notes' marks, and what to tell the model of those that do not count.
+    """Return the change that the notes' marks make, and a notice about marks that do not count.
 
-    In a round that also opens, replaces, activates or closes a plan it is open which plan the marks mean, so none
-    count. Without a current plan marks are mere text: a finished plan's checklist is often repeated.
+    In a round that also opens, replaces, activates or closes a plan, the marks are ambiguous, so none count. Without a
+    current plan, marks are plain text: models often repeat the checklist of a finished plan.
     """
     marks = find_marks(notes)
     if changes_lifecycle:
@@ -42,7 +42,7 @@ def read_notes(notes: str, current: PlanSnapshot | None, moment: Moment, *, chan
 
 
 def acknowledge(plan: PlanSnapshot, marks: Iterable[Mark], moment: Moment) -> Changed | None:
-    """The plan with the marked steps moved; nothing where no step moves or the plan is not open."""
+    """Return the plan with the marked steps updated; None if no step changes or the plan is not open."""
     if plan.state != "open":
         return None
     marked = {mark.step: mark.status for mark in marks}
@@ -54,12 +54,12 @@ def acknowledge(plan: PlanSnapshot, marks: Iterable[Mark], moment: Moment) -> Ch
 
 
 def unknown_steps(plan: PlanSnapshot, marks: Iterable[Mark]) -> tuple[int, ...]:
-    """The marked numbers that no step of the plan has, in order."""
+    """Return the marked step numbers that the plan does not have, ascending."""
     return tuple(sorted({mark.step for mark in marks if mark.step > len(plan.steps)}))
 
 
 def _lost(marks: tuple[Mark, ...], current: PlanSnapshot | None, moment: Moment) -> PlanNotice | None:
-    # A model that opens a plan likes to write its empty checklist too: that says nothing that could be lost.
+    # Models often write the empty checklist of a plan that they open; ignoring it loses nothing.
     if current is None:
         says_something = any(mark.status != "pending" for mark in marks)
     else:

@@ -1,4 +1,4 @@
-"""A change of a plan: its kind, when it happened and the snapshot that it leaves."""
+"""Kind, time and resulting snapshot of a change to a plan."""
 
 from typing import Literal
 
@@ -8,14 +8,14 @@ from timeloom.core.ids import IdError, TurnId, turn_id
 from timeloom.core.plans.snapshot import PlanError, PlanSnapshot
 
 PlanMode = Literal["new", "replace", "activate", "close"]
-"""The four ways a plan's life changes."""
+"""The four lifecycle changes of a plan."""
 
 PlanChange = Literal[PlanMode, "progress"]
-"""What made a snapshot: one of the four modes, or steps that were acknowledged."""
+"""Cause of a snapshot: a lifecycle change, or acknowledged steps (`progress`)."""
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """The turn and the time at which a plan is changed."""
+    """The turn and the time at which a plan changes."""
 
     turn_id: TurnId
     ts: str
@@ -25,13 +25,13 @@ class Moment(msgspec.Struct, frozen=True):
             turn_id(self.turn_id)
         except IdError as error:
             raise PlanError("plan_malformed", f"a plan is changed in a turn: {error}") from error
-        # Being closed or superseded is having a time for it: an empty one would leave the plan open.
+        # A closed or superseded plan is one with a time for it, so an empty time would leave the plan open.
         if not self.ts:
             raise PlanError("plan_malformed", "a plan is changed at a time, got none")
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A plan as a change leaves it, ready to be recorded."""
+    """A plan after a change, ready to be recorded."""
 
     snapshot: PlanSnapshot
     change: PlanChange

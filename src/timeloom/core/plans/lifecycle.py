@@ -1,4 +1,4 @@
-"""The life of plans: what opening, replacing, activating and closing one leaves, or why it is refused."""
+"""Opens, replaces, activates and closes plans, or explains the refusal."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol, assert_never
@@ -11,7 +11,7 @@ from timeloom.core.plans.changes import Changed, Moment
 from timeloom.core.plans.snapshot import PlanError, PlanSnapshot
 
 MAX_LISTED: Final = 10
-"""Most open plans that a message names. Fewer may leave out the one that was meant; more is not read."""
+"""Most open plans that a message names. Fewer may omit the intended one; more are not read."""
 
 
 class NewPlan(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class NewPlan(msgspec.Struct, frozen=True):
 
 
 class ReplacePlan(msgspec.Struct, frozen=True):
-    """Retire an open plan, the current one where none is named, and open another in its place."""
+    """Supersede an open plan (the current one if none is named) by a new one."""
 
     steps: tuple[str, ...]
     plan_id: PlanId | None = None
@@ -34,34 +34,34 @@ class ActivatePlan(msgspec.Struct, frozen=True):
 
 
 class ClosePlan(msgspec.Struct, frozen=True):
-    """End an open plan, the current one where none is named."""
+    """Close an open plan (the current one if none is named)."""
 
     plan_id: PlanId | None = None
 
 
 PlanOrder = NewPlan | ReplacePlan | ActivatePlan | ClosePlan
-"""What can be asked of plans."""
+"""Union of the commands that change plans."""
 
 
 class KnownPlans(Protocol):
-    """What an order needs to know of the plans there are."""
+    """Read access to the plans of a conversation, as far as a command needs it."""
 
     @property
     def current(self) -> PlanId | None:
-        """The one plan whose steps can be acknowledged."""
+        """Id of the one plan whose steps can be acknowledged; None if there is none."""
         ...
 
     def latest(self, plan_id: PlanId) -> PlanSnapshot | None:
-        """The newest snapshot of that plan."""
+        """Return the newest snapshot of that plan; None if the id is unknown."""
         ...
 
     def last_open(self, limit: int) -> Sequence[PlanSnapshot]:
-        """The open plans that changed last, the newest at the end."""
+        """Return the most recently changed open plans, newest last."""
         ...
 
 
 def read_order(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> PlanOrder:
-    """The order that these words give; what is missing, left over or unknown is refused.
+    """Return the command for a mode and its arguments; raise on missing, superfluous or unknown ones.
 
     Every run of white space in a step becomes one space, because a step is one line.
     """
@@ -81,9 +81,9 @@ def read_order(mode: str, steps: Sequence[object] = (), plan_id: str = "") -> Pl
 
 
 def carry_out(order: PlanOrder, plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> tuple[Changed, ...]:
-    """The snapshots that the order leaves, in the order they are recorded; none where all is so already.
+    """Return the snapshots that the command produces, in recording order; empty if nothing changes.
 
-    `fresh_id` names the plan that `new` and `replace` open.
+    `fresh_id` becomes the id of the plan that `new` and `replace` open.
     """
     match order:
         case NewPlan(steps=steps):
@@ -128,7 +128,7 @@ def _misuse(mode: str, steps: tuple[str, ...], plan_id: str) -> str:
 
 
 def _opened(steps: tuple[str, ...], plans: KnownPlans, moment: Moment, fresh_id: PlanId) -> PlanSnapshot:
-    # A lineage is its id: a second plan under the same one would overwrite the first.
+    # Snapshots are linked by plan id, so a second plan with the same id would overwrite the first.
     if plans.latest(fresh_id) is not None:
         raise PlanError("plan_malformed", f"a new plan has an id of its own, got {fresh_id!r}, which is taken")
     return PlanSnapshot(

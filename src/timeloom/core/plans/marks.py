@@ -1,4 +1,4 @@
-"""Step marks: the lines by which a model says in its notes how far each step of its plan is."""
+"""Finds step marks: the lines of the notes in which the model reports the status of each plan step."""
 
 import re
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ import msgspec
 from timeloom.core.plans.snapshot import StepStatus
 
 MAX_MARK_NUMBER: Final = 99
-"""Largest step number that a mark may carry. Smaller than the most steps of a plan would make some of them
-unreachable; larger takes years and amounts (`✓ 2024. …`) for steps."""
+"""Largest step number in a mark. A limit below the maximum number of steps makes some unreachable; a larger one takes
+years and amounts (`✓ 2024. …`) for steps."""
 
 MAX_MARK_CHARS: Final = 600
-"""Longest line kept of a mark. Smaller cuts off the text of the longest steps; larger lets notes fill the timeline
-a second time."""
+"""Longest stored line of a mark. A smaller limit cuts the text of the longest steps; a larger one lets notes fill the
+timeline twice."""
 
 MARKERS: Final = MappingProxyType[StepStatus, str](
     {
@@ -25,10 +25,10 @@ MARKERS: Final = MappingProxyType[StepStatus, str](
         "pending": "□",
     }
 )
-"""The sign of each status, as prompts show it and ask for it."""
+"""Sign of each status, as prompts show and request it."""
 
-# Models write these for the signs above: the heavy, emoji and ballot forms, and the ellipsis of an ASCII keyboard.
-# Nothing else stands for a sign: `[x]` and `[ ]` are the task lists of ordinary Markdown.
+# Models write these variants of the signs above: heavy, emoji and ballot forms, and the ASCII ellipsis.
+# `[x]` and `[ ]` are excluded, because ordinary Markdown uses them for task lists.
 _SPELLINGS: Final = MappingProxyType[str, StepStatus](
     {
         **dict.fromkeys(("✓", "✔", "✅", "☑"), "done"),
@@ -38,17 +38,17 @@ _SPELLINGS: Final = MappingProxyType[str, StepStatus](
     }
 )
 
-# Atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
+# Atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
 _LEAD = r"[ \t]*+(?>(?:[-*+•][ \t]++)?)"
 _SIGN = "|".join(re.escape(spelling) for spelling in _SPELLINGS)
 _NUMBER = r"(?:\[(?P<boxed>[1-9][0-9]?)\]|(?P<listed>[1-9][0-9]?)[.)](?!\S))"
-# U+FE0E and U+FE0F ask for the text or emoji form of the sign before them and say nothing themselves.
+# U+FE0E and U+FE0F select the text or emoji form of the preceding sign and have no meaning here.
 _MARK = re.compile(rf"{_LEAD}(?P<sign>{_SIGN})[\ufe0e\ufe0f]?+[ \t]*+{_NUMBER}")
 _FENCE = re.compile(rf"{_LEAD}(?P<fence>`{{3,}}+(?!.*`)|~{{3,}}+)")
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a line says of one step; `line` is that line as it was written, its end cut where it is very long."""
+    """Status of one step according to one line; `line` is the line as written, cut if it is very long."""
 
     step: int
     status: StepStatus
@@ -56,22 +56,22 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def marker(status: StepStatus) -> str:
-    """The sign that shows a step's status."""
+    """Return the sign of a step's status."""
     return MARKERS[status]
 
 
 def find_marks(notes: str) -> tuple[Mark, ...]:
-    """The marks in the notes, one for each step at most: of several for a step the last counts.
+    """Return the marks in the notes, at most one per step: the last mark of a step counts.
 
-    A mark stands at the start of a line, behind spaces and at most one bullet. Lines in fenced code are quotations
-    and mark nothing; a fence that is never closed runs to the end.
+    A mark is at the start of a line, after spaces and at most one bullet. Lines in fenced code are quotations and do
+    not count; an unclosed fence extends to the end.
     """
     marks: dict[int, Mark] = {}
     for line in _prose_lines(notes):
         found = _MARK.match(line)
         if found:
             step = int(found["boxed"] or found["listed"])
-            # Taken out first, so that the order is that of the marks that count.
+            # Removed first, so that the dict is ordered by the marks that count.
             marks.pop(step, None)
             marks[step] = Mark(step, _SPELLINGS[found["sign"]], line[:MAX_MARK_CHARS].strip())
     return tuple(marks.values())

@@ -1,4 +1,4 @@
-"""The value of a plan at one moment: its steps, their statuses and whether it is still open."""
+"""State of a plan at one time: its steps, their statuses and whether it is open."""
 
 from typing import Final, Literal, get_args
 
@@ -11,7 +11,7 @@ StepStatus = Literal["pending", "in_progress", "done", "failed"]
 PlanState = Literal["open", "complete", "closed", "superseded"]
 
 MAX_STEPS = 50
-"""Most steps of one plan. More would crowd the prompt's tail, where open plans stand in every round."""
+"""Most steps of one plan. More would crowd the prompt's tail, which shows open plans in every round."""
 
 MAX_STEP_CHARS = 500
 """Longest text of one step; a step is a line of a checklist, not a document."""
@@ -20,11 +20,11 @@ _STATUSES: Final = frozenset(get_args(StepStatus))
 
 
 class PlanError(CodedError):
-    """A plan, or an order to one, that is refused; the message says what was got and what was expected."""
+    """Error for a refused plan or plan command; the message names the received and the expected value."""
 
 
 class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A plan lineage as it stood when the snapshot was taken; `statuses[i]` belongs to `steps[i]`."""
+    """State of a plan when the snapshot was taken; `statuses[i]` belongs to `steps[i]`."""
 
     plan_id: PlanId
     steps: tuple[str, ...]
@@ -46,7 +46,7 @@ class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
         if len(self.statuses) != len(self.steps):
             raise PlanError("plan_malformed", f"{len(self.steps)} statuses expected, got {len(self.statuses)}")
         for n, (step, status) in enumerate(zip(self.steps, self.statuses, strict=True), 1):
-            # Every break that `splitlines` knows counts, so that no step can start a line where plans are shown.
+            # All line breaks of `splitlines` count, so that no step can start a new line in a prompt.
             if not step.strip() or len(step) > MAX_STEP_CHARS or step.splitlines() != [step]:
                 raise PlanError("plan_malformed", f"step {n} is one line of 1 to {MAX_STEP_CHARS} characters")
             if status not in _STATUSES:
@@ -54,7 +54,7 @@ class PlanSnapshot(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_def
 
     @property
     def state(self) -> PlanState:
-        """Open unless closed, superseded, or complete: every step done or failed."""
+        """`superseded`, `closed`, `complete` (every step done or failed), or else `open`."""
         if self.superseded_ts:
             return "superseded"
         if self.closed_ts:

@@ -1,1 +1,1 @@
-"""Policies: pure decisions over views: what to do next, and what is allowed."""
+"""Pure decisions over views: the next step of a turn and the steps that policies allow."""

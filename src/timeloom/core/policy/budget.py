@@ -1,4 +1,4 @@
-"""Budgets: how much turns, conversations, users and projects may spend, and whether a step may still be taken."""
+"""Budgets of turns, conversations, users and projects, and the check that stops a step when one is used up."""
 
 from collections.abc import Iterator
 from typing import Final, Literal, assert_never
@@ -8,16 +8,16 @@ import msgspec
 from timeloom.core.policy.gates import ModelStep, Spent, ToolStep
 
 Scope = Literal["turn", "conversation", "tree", "user", "project"]
-"""What a budget is for. A tree is a conversation with all that were begun from it."""
+"""The scope of a budget. A tree is a conversation with all its descendants."""
 
 SCOPES: Final[tuple[Scope, ...]] = ("turn", "conversation", "tree", "user", "project")
 
 Measure = Literal["rounds", "tokens", "cost_nano_usd", "tool_calls", "wall_ms"]
-"""What a budget counts; money in billionths of a dollar, and the time that model and tool calls take."""
+"""The unit that a budget counts. Money is in billionths of a dollar; time is the duration of model and tool calls."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scope may spend; None is no limit."""
+    """The limits of one scope; None means no limit."""
 
     rounds: int | None = None
     tokens: int | None = None
@@ -26,7 +26,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: int | None = None
 
     def limits(self) -> Iterator[tuple[Measure, int]]:
-        """The measures that have a limit."""
+        """Yield the measures that have a limit."""
         for measure in MEASURES:
             limit: int | None = getattr(self, measure)
             if limit is not None:
@@ -47,7 +47,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A measure of a scope: what was used of it and where it ends."""
+    """The used amount and the limit of one measure in one scope."""
 
     scope: Scope
     measure: Measure
@@ -56,22 +56,22 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether nothing is left; the running round is counted already, and may be asked in."""
+        """Whether nothing is left. The current round is already counted and may still ask the model."""
         return self.used > self.limit if self.measure == "rounds" else self.used >= self.limit
 
 
 def accounts(scope: Scope, allowance: Allowance, spent: Spent) -> tuple[Account, ...]:
-    """The accounts of a scope that has limits."""
+    """Return the usage of every limited measure of the scope."""
     return tuple(Account(scope, measure, getattr(spent, measure), limit) for measure, limit in allowance.limits())
 
 
 def exhausted(known: tuple[Account, ...], step: ModelStep | ToolStep) -> Account | None:
-    """The first account that has nothing left for the step: rounds are for asking models, tool calls for tools."""
+    """Return the first exhausted usage that applies to the step: rounds to model requests, tool calls to tools."""
     return next((one for one in known if one.is_exhausted and counts(one.measure, step)), None)
 
 
 def counts(measure: Measure, step: ModelStep | ToolStep) -> bool:
-    """Whether the step spends of that measure, or must not begin once it is used up."""
+    """Whether the step spends this measure, or must not begin once the measure is used up."""
     match measure:
         case "rounds" | "tokens" | "cost_nano_usd":
             return isinstance(step, ModelStep)
@@ -84,15 +84,15 @@ def counts(measure: Measure, step: ModelStep | ToolStep) -> bool:
 
 
 def told(account: Account) -> str:
-    """The sentence that says which budget is used up."""
-    # The round that was not begun for it is counted already.
+    """Return the sentence that names the exhausted budget."""
+    # The round that this budget stopped is already counted.
     used = min(account.used, account.limit) if account.measure == "rounds" else account.used
     limit = amount(account.measure, account.limit)
     return f"the {account.scope}'s budget is used up: {amount(account.measure, used)} of {limit}"
 
 
 def amount(measure: Measure, value: int) -> str:
-    """An amount with its unit, for people and models."""
+    """Return the amount with its unit, for people and models."""
     match measure:
         case "rounds" | "tokens":
             return f"{value} {measure}"

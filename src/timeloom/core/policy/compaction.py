@@ -1,4 +1,4 @@
-"""Compaction: whether a request leaves its model too little room, and up to where the conversation is summed up."""
+"""Decides when a request is too large for its model, and up to which entry the history is summarized."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -8,39 +8,41 @@ import msgspec
 from timeloom.core.view.views import Views
 
 FIRST_SEQ: Final = 2
-"""Where every summary of a range begins: after the header, so that an older summary lies inside the new one."""
+"""The first entry of every range summary. It follows the header, so a new summary covers all older ones."""
 
 SMALLER: Final = 0.5
-"""What may be left of a conversation whose request was too long for its provider. Larger needs more tries, and there
-are few; smaller forgets more than it must."""
+"""The share of the cacheable part that may remain after a provider rejected the request as too long. A larger value
+needs more of the few retries; a smaller one forgets more than necessary."""
 
 LEAST_KEPT_TOKENS: Final = 8_000
-"""What stays as it is even where that is more than its share, so that a small window keeps a few rounds."""
+"""Minimum number of recent tokens that stay unsummarized, even beyond `keep_share`, so that a small window keeps a few
+rounds."""
 
 
 class CompactSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When the conversation is summed up, how much stays as it is, and how long a summary is."""
+    """When history is summarized, how much of it stays, and how long a summary may be."""
 
     compact_at: float = 0.85
-    """The share of the window that request and reply may have together. More leaves no room for miscounted tokens."""
+    """The share of the window that request and reply may fill together. A larger value leaves no margin for token
+    estimates that are too low."""
     keep_share: float = 0.1
-    """The share of the window that stays as it is. Less forgets more; more stands in every request after it, and brings
-    the next compaction sooner."""
+    """The share of the window that stays unsummarized. A smaller value forgets more. A larger value is part of every
+    later request and brings the next compaction sooner."""
     summary_tokens: int = 6_000
-    """Most tokens of a summary, and never more than a tenth of the window."""
+    """Maximum number of tokens of a summary; it never exceeds a tenth of the window."""
     prose_tokens: int = 1_500
-    """Most tokens of the part that a model writes."""
+    """Maximum number of tokens of the part that a model writes."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """The next request by our own count, and the window in the same count: the model's, by what its calls taught."""
+    """The estimated tokens of the next request; the window is converted to the same estimate by calibration."""
 
     cacheable: int
-    """The part that forgetting can make smaller."""
+    """The part that pruning and compaction can shorten."""
     fixed: int
     """System text and tail."""
     reply: int
-    """The most that the model may answer."""
+    """The maximum length of the reply."""
     window: int
 
     @property
@@ -55,30 +57,33 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def most_tokens(size: Size, settings: CompactSettings, *, smaller: bool = False) -> int:
-    """What request and reply may have together; less than they have where the provider found them too long."""
+    """Return the maximum number of tokens that request and reply may have together.
+
+    With `smaller`, the provider rejected the last request as too long, so the maximum is below its size.
+    """
     most = int(size.window * settings.compact_at)
     return min(most, size.reply + size.fixed + int(size.cacheable * SMALLER)) if smaller else most
 
 
 def summary_tokens(size: Size, most: int, settings: CompactSettings) -> int:
-    """How long a summary may be in that window."""
+    """Return the maximum number of tokens of a summary."""
     return max(0, min(settings.summary_tokens, size.window // 10, (most - size.fixed - size.reply) * 2 // 3))
 
 
 def kept_tokens(size: Size, most: int, settings: CompactSettings) -> int:
-    """How much of the conversation stays as it is, so that all of it fits with a summary in front.
+    """Return how many tokens of recent history stay unsummarized, so that they fit behind a summary.
 
-    Half of the room stays free, however small the window is: else the next round would have to compact again.
+    Half of the available space stays free, however small the window is. Otherwise the next round would compact again.
     """
     room = most - size.fixed - size.reply - summary_tokens(size, most, settings)
     return max(0, min(max(int(size.window * settings.keep_share), LEAST_KEPT_TOKENS), room // 2))
 
 
 def best_cut(views: Views, keep: int, tokens_from: Callable[[int], int]) -> int:
-    """The entry after which the conversation stays as it is; 0 where no cut is legal.
+    """Return the last entry to summarize, or 0 if no cut is legal.
 
-    It is the first legal cut that leaves no more than `keep` tokens: between two turns if there is one, else between
-    two rounds of the current one. Where even the last leaves more, it is the last.
+    It is the first legal cut that leaves at most `keep` tokens: between two turns if there is one, otherwise between
+    two rounds of the current turn. If even the last cut leaves more, it is the last cut.
     """
     cuts = _cuts(views)
     if not cuts:
@@ -89,7 +94,7 @@ def best_cut(views: Views, keep: int, tokens_from: Callable[[int], int]) -> int:
 
 
 def last_cut(views: Views) -> int:
-    """The last legal cut after what is summed up; 0 where there is none."""
+    """Return the last legal cut after the newest summary, or 0 if there is none."""
     cuts = _cuts(views)
     return cuts[-1] if cuts else 0
 
@@ -99,7 +104,7 @@ def _cuts(views: Views) -> list[int]:
 
 
 def _turns_begin(views: Views) -> set[int]:
-    """Where turns begin that are not summed up."""
+    """Return the first entries of all turns that are not summarized."""
     found: set[int] = set()
     for turn in reversed(views.turns.turns.values()):
         if turn.spans[0][0] <= views.forgetting.summed_seq:

@@ -1,4 +1,4 @@
-"""Fanout: which actions of one reply may share a round."""
+"""Rules for the actions that one reply may execute in the same round."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -11,10 +11,10 @@ from timeloom.core.stream.decision import CallTool, Decision
 FanoutMode = Literal["off", "safe_fanout"]
 
 MAX_ACTIONS: Final = 8
-"""Most actions of one round. More would let one reply run away with a turn before anybody can look."""
+"""Maximum number of actions in one round. A larger value lets one reply consume a turn before a person can react."""
 
 NEUTRAL_TOOLS: Final = frozenset({"react.plan", "react.hide", "react.memory_hide", "react.write"})
-"""Tools whose result nobody waits for, so that an answer may stand beside them."""
+"""Tools whose result the model does not need, so an answer may follow them in the same round."""
 
 _WRITING_TOOLS: Final = frozenset({"react.write", "react.patch"})
 
@@ -66,11 +66,12 @@ RULES: Final[tuple[Callable[[Sequence[Decision]], str], ...]] = (
     _two_writes,
     _waits_for_another,
 )
-"""Each gives the sentence that says what is wrong, or nothing. A bundle of actions must please all."""
+"""Each rule returns a sentence that describes the violation, or an empty string. A set of actions must pass all
+rules."""
 
 
 def fanout_faults(actions: Sequence[Decision], mode: FanoutMode) -> tuple[Remark, ...]:
-    """Why these actions may not share a round; nothing where they may."""
+    """Return the reasons why these actions may not share a round; empty if they may."""
     if len(actions) <= 1:
         return ()
     if mode == "off":

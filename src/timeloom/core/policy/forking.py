@@ -1,8 +1,8 @@
-"""Forking: what ends a turn that a fork cuts in two, and from where a model can be asked anew.
+"""Ends a turn that a fork or a stopped re-run cut in the middle, and finds the entries where a fork may restart.
 
-Up to its last entry a fork is what the conversation was, and in the middle of a turn that is no state to go on from: a
-call that was begun would be run a second time, and so would what the model decided and nobody had begun yet. So the
-fork ends the turn: nothing of it is done twice, its receipts say so, and somebody has to speak before anything happens.
+A fork copies a conversation up to an entry. In the middle of a turn, resuming would repeat calls that had begun and
+execute decisions that had not. The fork therefore ends the turn. Nothing runs twice, the receipts say so, and nothing
+happens until the next message.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ _LOST: Final = (
 
 
 def cut_off(turn: Sequence[Entry], after: Entry | None) -> list[AnyBlock]:
-    """What ends the turn where it is cut behind these entries of it; nothing where none is under way.
+    """Return the blocks that end a turn cut after these entries; empty if no turn is open.
 
-    `after` is the entry that stands behind the cut, if there is one.
+    `after` is the first entry after the cut, if there is one.
     """
     own = _calls(turn)
     if own is None:
@@ -58,9 +58,9 @@ def cut_off(turn: Sequence[Entry], after: Entry | None) -> list[AnyBlock]:
 
 
 def broken_off(turn: Sequence[Entry], why: str) -> list[AnyBlock]:
-    """What ends the turn of a re-run that was broken off behind these entries of it; nothing where none is under way.
+    """Return the blocks that end the turn of a stopped re-run; empty if no turn is open.
 
-    Unlike that of a fork, a call without a result was begun here and may have been carried out.
+    Unlike in a fork, a call without a result was begun here and may have been executed.
     """
     own = _calls(turn)
     if own is None:
@@ -70,14 +70,14 @@ def broken_off(turn: Sequence[Entry], why: str) -> list[AnyBlock]:
 
 
 def is_rerun(turn: Sequence[Entry]) -> bool:
-    """Whether these entries of a turn say that it is one of a re-run."""
+    """Whether these entries belong to a turn of a re-run."""
     return any(isinstance(entry.block, TurnStarted) and entry.block.rerun for entry in turn)
 
 
 def standing(turn: Sequence[Entry], after: Entry | None) -> int:
-    """The last place in these entries of a turn at which nobody is at work, or the model is about to be asked.
+    """Return the last entry of the turn after which no work is open, or the model is about to be asked.
 
-    It is the place before the turn where there is none. `after` is the entry behind them.
+    If there is none, return the entry before the turn. `after` is the entry that follows the turn's entries.
     """
     progress = ProgressView()
     found = turn[0].seq - 1
@@ -90,7 +90,7 @@ def standing(turn: Sequence[Entry], after: Entry | None) -> int:
 
 
 def _calls(turn: Sequence[Entry]) -> list[Call] | None:
-    """The calls of the turn; None where it is not under way."""
+    """Return the calls of the turn, or None if the turn is not open."""
     progress, calls = ProgressView(), CallsView()
     for entry in turn:
         progress.add(entry)
@@ -113,7 +113,7 @@ def _asks(entry: Entry) -> bool:
 
 
 def _part_of(entry: Entry | None) -> CallId | None:
-    """The call whose results the entry belongs to."""
+    """Return the call that the entry is a result of."""
     match entry and entry.block:
         case ResultDigest() | ResultStatus() | ResultContent() | Note() | Notice() | SourcesAdded() as block:
             return block.tool_call_id

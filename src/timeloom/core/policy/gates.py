@@ -1,4 +1,4 @@
-"""Gates: a proposed step with all that is known about it, and the policies that allow it, refuse it or ask a person."""
+"""Policies that allow a proposed step, refuse it, or ask a person to approve it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
@@ -9,16 +9,17 @@ from timeloom.core.blocks.gate import Verdict
 from timeloom.core.view.text_origins import Origin
 
 Effect = Literal["pure", "idempotent", "irreversible"]
-"""What repeating a call does: nothing, nothing more, or harm. A call of the last kind is never repeated unasked."""
+"""The effect of repeating a call: none (`pure`), no further effect (`idempotent`), or harm (`irreversible`).
+Irreversible calls are never repeated without approval."""
 
 UNTRUSTED: Final[frozenset[Origin]] = frozenset({"file", "tool", "web", "event"})
-"""Origins whose text may try to command the model: everything that the user did not type."""
+"""Origins of text that may contain instructions to the model: everything that the user did not type."""
 
 _STRICTNESS: Final[Mapping[Verdict, int]] = {"allow": 0, "ask": 1, "refuse": 2}
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a step is taken."""
+    """The tenant, project, user and bundle on whose behalf a step is taken."""
 
     tenant: str
     project: str
@@ -27,27 +28,27 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelStep(msgspec.Struct, frozen=True, kw_only=True, tag="model"):
-    """A model is about to be asked."""
+    """A proposed model request."""
 
     model: str
     round: int
     prompt_tokens: int
     priced: bool = True
-    """Whether it is known what it costs."""
+    """Whether the price of the model is known."""
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool"):
-    """A tool is about to be called; `params` is the text of a JSON object, `tool_id` the tool's own id."""
+    """A proposed tool call; `params` is the text of a JSON object, `tool_id` the canonical id of the tool."""
 
     tool_id: str
     params: str
     effect: Effect
     calls_before: int = 0
-    """How often this turn has called the tool already."""
+    """How many times the current turn has called this tool already."""
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn or a conversation has spent so far."""
+    """The amounts that a turn or a conversation has spent so far."""
 
     rounds: int = 0
     model_calls: int = 0
@@ -58,10 +59,10 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that is about to be taken, who wants it, what was spent, and where the text behind it came from.
+    """A proposed step with its caller, the amounts spent so far, and the origins of the text in the conversation.
 
-    `origins` are those of all that stood in the conversation when the step was proposed. They stay when a block is
-    hidden: what the model has read lives on in what it wrote.
+    `origins` covers all text that was in the conversation when the step was proposed. Hiding a block does not remove
+    its origin, because text that the model has read influences its later text.
     """
 
     step: ModelStep | ToolStep
@@ -72,12 +73,12 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_tainted(self) -> bool:
-        """Whether text that the user did not type was there."""
+        """Whether the conversation contains text that the user did not type."""
         return not UNTRUSTED.isdisjoint(self.origins)
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """What a policy says: a verdict and, unless it allows, the sentence that gives the reason."""
+    """The verdict of one policy, with a reason unless the verdict is `allow`."""
 
     verdict: Verdict
     text: str = ""
@@ -85,38 +86,38 @@ class Ruling(msgspec.Struct, frozen=True):
 
 
 Policy = Callable[[Proposal], Ruling | None]
-"""A policy is a plain function; None means that it has nothing against the step."""
+"""A plain function from a proposal to a result. None means that the policy has no objection."""
 
 ALLOWED: Final = Ruling("allow")
 
 
 def allow() -> Ruling:
-    """The ruling of a policy that has nothing against the step."""
+    """Return the result of a policy that has no objection."""
     return ALLOWED
 
 
 def refuse(text: str) -> Ruling:
-    """A ruling that forbids the step; the model is told the reason."""
+    """Return a result that forbids the step; the model receives `text` as the reason."""
     return Ruling("refuse", text)
 
 
 def ask(text: str) -> Ruling:
-    """A ruling that leaves the step to a person; the text is the question's reason."""
+    """Return a result that asks a person to approve the step; `text` is the reason shown with the question."""
     return Ruling("ask", text)
 
 
 def strictest(rulings: Iterable[Ruling]) -> Ruling:
-    """The ruling that counts: a refusal before a question before leave; the first of its kind."""
+    """Return the first of the strictest results: `refuse` before `ask` before `allow`."""
     return max(rulings, key=lambda ruling: _STRICTNESS[ruling.verdict], default=ALLOWED)
 
 
 def policy_name(policy: Policy) -> str:
-    """The name by which the timeline knows a policy: that of its function."""
+    """Return the name under which the timeline records a policy: the name of its function."""
     return getattr(policy, "__name__", type(policy).__name__)
 
 
 def irreversible_needs_approval(proposal: Proposal) -> Ruling | None:
-    """Asks a person before every irreversible call."""
+    """Require approval for every irreversible call."""
     match proposal.step:
         case ToolStep(tool_id=tool_id, effect="irreversible"):
             return ask(f"{tool_id} does something that cannot be undone{_taint(proposal)}")
@@ -125,7 +126,7 @@ def irreversible_needs_approval(proposal: Proposal) -> Ruling | None:
 
 
 def tainted_irreversible_needs_approval(proposal: Proposal) -> Ruling | None:
-    """Asks a person before an irreversible call that untrusted text may have suggested."""
+    """Require approval for an irreversible call if the conversation contains untrusted text."""
     match proposal.step:
         case ToolStep(tool_id=tool_id, effect="irreversible") if proposal.is_tainted:
             return ask(f"{tool_id} does something that cannot be undone{_taint(proposal)}")
@@ -134,7 +135,7 @@ def tainted_irreversible_needs_approval(proposal: Proposal) -> Ruling | None:
 
 
 def only_tools(allowed: Iterable[str]) -> Policy:
-    """A policy that refuses every tool but these: by id, or all of a family with `family.*`."""
+    """Return a policy that refuses all tools except these, given as ids or as `family.*`."""
     names = frozenset(allowed)
 
     def only_allowed_tools(proposal: Proposal) -> Ruling | None:
@@ -148,7 +149,7 @@ def only_tools(allowed: Iterable[str]) -> Policy:
 
 
 def ask_before(tools: Iterable[str]) -> Policy:
-    """A policy that asks a person before these tools are called: by id, or all of a family with `family.*`."""
+    """Return a policy that requires approval for these tools, given as ids or as `family.*`."""
     names = frozenset(tools)
 
     def tools_that_need_approval(proposal: Proposal) -> Ruling | None:
@@ -162,7 +163,7 @@ def ask_before(tools: Iterable[str]) -> Policy:
 
 
 def calls_per_turn(limits: Mapping[str, int]) -> Policy:
-    """A policy that refuses a tool once a turn has called it so often."""
+    """Return a policy that limits how many times one turn may call each tool."""
 
     def limited_calls(proposal: Proposal) -> Ruling | None:
         match proposal.step:
@@ -175,11 +176,12 @@ def calls_per_turn(limits: Mapping[str, int]) -> Policy:
 
 
 DEFAULT_POLICIES: Final[tuple[Policy, ...]] = (irreversible_needs_approval,)
-"""What holds where nothing else was said. `tainted_irreversible_needs_approval` in its place asks less often."""
+"""The policies used when none are configured. `tainted_irreversible_needs_approval` in place of this one asks less
+often."""
 
 
 def _spellings(tool_id: str) -> tuple[str, ...]:
-    """The names under which a list of tools may mean this one."""
+    """Return all patterns of a tool list that match this tool."""
     return tool_id, f"{tool_id.rpartition('.')[0]}.*", "*"
 
 

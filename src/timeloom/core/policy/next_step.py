@@ -1,4 +1,4 @@
-"""What to do next: a pure function of how far the turn has come and of what the model said last."""
+"""Chooses the next step of a turn from its recorded progress and the model's last reply."""
 
 from typing import Final, assert_never
 
@@ -13,41 +13,42 @@ from timeloom.core.view.progress import STEERED, ProgressView, Question
 DEFAULT_MAX_ITERATIONS: Final = 15
 
 RETRIED: Final = frozenset({"overloaded", "rate_limited", "unreachable", "timeout", "cut"})
-"""Failures after which the same request is worth sending again."""
+"""Provider errors after which the same request is sent again."""
 
 
 BUDGET: Final = "budget"
-"""The name of the policy that says a budget is used up."""
+"""The policy name that `Gate` blocks record when a budget is used up."""
 
 INTERRUPTED: Final = "interrupted"
-"""The name of the policy that asks a person about a call of which nobody knows whether it was carried out."""
+"""The policy name for a call that may or may not have run; a person decides about it."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What bounds a turn."""
+    """The limits of one turn."""
 
     max_iterations: int = DEFAULT_MAX_ITERATIONS
     fanout: FanoutMode = "off"
     refusals: int = 2
-    """How many answers in a row may be impossible to carry out and still be asked again."""
+    """How many unusable replies in a row are answered with another request."""
     failures: int = 4
-    """How many requests in a row may fail and still be sent again."""
+    """How many failed requests in a row are sent again."""
     lost: int = 20
-    """How often a request of a round may be cut off by a crash and still be sent again; each may have been paid for."""
+    """How many requests of one round may be lost in crashes and sent again. Each of them may have been paid for."""
     finalize_rounds: int = 2
-    """Rounds that are left after the user changed course."""
+    """How many rounds remain after the user steers the turn."""
 
 
 class StartRound(msgspec.Struct, frozen=True):
-    """Begin the next round."""
+    """Start the next round."""
 
     round: int
 
 
 class AskModel(msgspec.Struct, frozen=True):
-    """Ask for a decision; in the last round it must be an answer. `smaller` asks with less than before.
+    """Ask the model for a decision.
 
-    Where a person has `approved` the request, no policy asks again.
+    In the last round (`last`) the decision must be an answer. `smaller` requests a shorter prompt than before. With
+    `approved`, a person has approved the request, and policies do not ask about it again.
     """
 
     round: int
@@ -58,61 +59,65 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """Tell the model why its answer cannot be carried out."""
+    """Reject the model's reply and tell the model why it cannot be executed."""
 
     remarks: tuple[Remark, ...]
 
 
 class Act(msgspec.Struct, frozen=True):
-    """Carry out this action of the reply."""
+    """Execute one action of the reply."""
 
     index: int
     decision: Decision
 
 
 class FinishCall(msgspec.Struct, frozen=True):
-    """A call has an intent and no receipt: see to it that it gets one, by running it once more where `again` is set.
+    """Settle the open call, which has a recorded intent but no receipt.
 
-    It is not where the turn was ended, nor where the user changed course: a steer would have stopped it.
+    The call runs once more where `again` is set. It does not run again after the turn was ended or the user steered,
+    because a steer would have stopped it.
     """
 
     again: bool = True
 
 
 class RunCall(msgspec.Struct, frozen=True):
-    """A person has allowed the open call: run it."""
+    """Run the open call, which a person has approved."""
 
 
 class DropCall(msgspec.Struct, frozen=True):
-    """The open call is not run: its receipt says why."""
+    """Close the open call without running it; its receipt records the reason."""
 
     code: str
     text: str
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A person has to decide; nothing is done until then, however long that is."""
+    """Wait for a person's decision, for an unlimited time."""
 
 
 class EndTurn(msgspec.Struct, frozen=True):
-    """The turn is over."""
+    """End the turn."""
 
     reason: EndReason
     text: str = ""
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """There is nothing to do until somebody says something."""
+    """Nothing to do until the next message arrives."""
 
 
 Deed = StartRound | AskModel | Tell | Act | FinishCall | RunCall | DropCall | EndTurn
-"""What there is to do."""
+"""A step that changes the timeline."""
 
 Step = Deed | Wait | Rest
 
 
 def next_step(progress: ProgressView, reply: Reply | None, limits: Limits) -> Step:
-    """The step after what the timeline says; `reply` is the round's answer, if it has one."""
+    """Return the next step of the turn.
+
+    `reply` is the parsed reply of the current round, or None if there is none.
+    """
     if not progress.running:
         return Rest()
     if progress.open_call:
@@ -136,7 +141,7 @@ def _going_on(progress: ProgressView, reply: Reply | None, limits: Limits) -> St
         case "no":
             return _ask(progress, limits) if progress.round else StartRound(1)
         case "asked":
-            # A request without an outcome: whoever sent it is gone, and so is the answer.
+            # The process that sent this request died, and its answer is lost.
             if progress.lost >= limits.lost:
                 return EndTurn(
                     "runtime_error", f"the program stopped {progress.lost + 1} times while the model was asked"
@@ -174,7 +179,7 @@ def _dropped(call: Question, why: str) -> DropCall:
 
 
 def is_last_round(progress: ProgressView, limits: Limits) -> bool:
-    """Whether the running round is the last that the turn may have."""
+    """Whether the current round is the last one that the turn may have."""
     last = limits.max_iterations + progress.credits
     if progress.steered_round is not None:
         last = min(last, progress.steered_round + limits.finalize_rounds)
@@ -216,7 +221,7 @@ def _after_answer(progress: ProgressView, reply: Reply, limits: Limits) -> Step:
 
 
 def _faults(progress: ProgressView, reply: Reply, limits: Limits) -> tuple[Remark, ...]:
-    """Why the answer cannot be carried out; one that was begun was found good before."""
+    """Return the reasons why the reply cannot be executed; a reply whose execution has begun was checked before."""
     if progress.acted:
         return ()
     if reply.faults:

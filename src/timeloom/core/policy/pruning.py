@@ -1,4 +1,4 @@
-"""Pruning: which old turns and rounds can go out of sight, and whether that is worth what it costs the cache."""
+"""Decides which old turns and rounds are pruned, and whether the saving is worth the cache rewrite."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,27 +14,30 @@ from timeloom.core.view.turns import Turn
 from timeloom.core.view.views import Views
 
 CARD_TOKENS: Final = 400
-"""What a turn's card is taken to have until it is made. Smaller makes cards that are thrown away; larger waits."""
+"""Estimated size of a turn's card before it is rendered. A smaller value renders cards that are discarded; a larger one
+delays pruning."""
 
 ROWS_SHARE: Final = 0.15
-"""What the rows of a round are taken to have of its tokens until they are made; in recorded sessions 0.1 to 0.24."""
+"""Estimated size of a round's rows as a share of the round's tokens, before they are rendered. Recorded sessions have
+0.1 to 0.24."""
 
 
 class PruneSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays whole, and what a prune must save."""
+    """The turns and rounds that are exempt from pruning, and the minimum saving."""
 
     keep_turns: int = 2
-    """Turns before the current one that are not made into cards."""
+    """How many turns before the current one are never replaced by cards."""
     keep_rounds: int = 8
-    """Newest rounds that stay whole. Fewer makes the model read files again; more costs more in every request."""
+    """How many of the newest rounds stay complete. Fewer make the model read files again; more cost more in every
+    request."""
     min_saving_tokens: int = 2_000
     patience: float = 2.0
-    """How many times what the rewrite costs must have been paid for what is old before it goes while the cache is warm.
-    Smaller prunes more often and makes the model read again; larger pays longer."""
+    """While the cache is warm, old content is pruned once keeping it has cost this many times the rewrite. A smaller
+    value prunes more often and makes the model read again; a larger one pays longer."""
 
 
 class TurnSpan(msgspec.Struct, frozen=True):
-    """A turn that can become a card: its entries in runs, and the requests that were sent with it since it could."""
+    """A prunable turn: its runs of entries, and the number of requests that included it since it became prunable."""
 
     turn_id: TurnId
     n: int
@@ -43,12 +46,12 @@ class TurnSpan(msgspec.Struct, frozen=True):
 
     @property
     def last_seq(self) -> int:
-        """Its last entry."""
+        """The last entry of the turn."""
         return self.runs[-1][1]
 
 
 class RoundSpan(msgspec.Struct, frozen=True):
-    """A round that can become rows: its number, its turn's number and its entries."""
+    """A prunable round: its number, the number of its turn, and its range of entries."""
 
     n: int
     turn_n: int
@@ -57,9 +60,9 @@ class RoundSpan(msgspec.Struct, frozen=True):
 
 
 class Saving(msgspec.Struct, frozen=True):
-    """What a prune takes out of every further request, what must be written again, and what waiting has cost so far.
+    """The tokens that a prune removes from every later request, the tokens to rewrite, and the cost of waiting.
 
-    `regret` counts the tokens that every request could have done without since they could have been pruned.
+    `regret` counts the tokens that requests sent needlessly since they became prunable.
     """
 
     saved: int
@@ -68,19 +71,19 @@ class Saving(msgspec.Struct, frozen=True):
 
 
 def is_cold(cached: CachedView, model: str, at: str) -> bool:
-    """Whether nothing of the conversation is left in that model's cache."""
+    """Whether the model's provider no longer caches any part of the conversation."""
     kept = cached.of(model).kept
     if kept or cached.model != model:
         return not any(one.blocks and one.is_alive(at) for one in kept)
-    # Whoever says nothing of its cache is taken to keep what it was sent for as long as others do.
+    # A provider that reports nothing about its cache is assumed to keep prompts for the usual five minutes.
     return microseconds_between(cached.called_at, at) >= LIFETIME_S["5m"] * 1_000_000
 
 
 def prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...]:
-    """The turns that are old enough for a card and have none, oldest first; it costs as much as there are."""
+    """Return the turns that can be replaced by cards, oldest first; the cost is linear in their number."""
     newest_first = iter(reversed(views.turns.turns.items()))
     kept = [turn for _, turn in islice(newest_first, settings.keep_turns + 1)]
-    # The turn that is running has sent nothing with what becomes old with it.
+    # The current turn has sent no request that includes the turns it makes prunable.
     requests = [len(turn.rounds) for turn in kept[1:]]
     boundary = kept[-1].spans[0][0] if kept else 0
     found: list[TurnSpan] = []
@@ -96,7 +99,10 @@ def prunable_turns(views: Views, settings: PruneSettings) -> tuple[TurnSpan, ...
 
 
 def prunable_rounds(views: Views, settings: PruneSettings, after_seq: int = 0) -> tuple[RoundSpan, ...]:
-    """The older rounds of the turns that get no card yet, oldest first; it costs as much as there are after that."""
+    """Return the old rounds of turns that have no card yet, oldest first.
+
+    The cost is linear in the number of rounds after `after_seq`.
+    """
     done = max(views.forgetting.done_seq, views.forgetting.rounds_seq, after_seq)
     found: list[RoundSpan] = []
     rounds = _rounds(list(islice(reversed(views.turns.turns.values()), settings.keep_turns + 1)))
@@ -108,20 +114,21 @@ def prunable_rounds(views: Views, settings: PruneSettings, after_seq: int = 0) -
 
 
 class OldRounds(msgspec.Struct):
-    """The rounds that could be pruned, as sums that grow with each request, so that asking costs what is new.
+    """Running sums over the prunable rounds, so that an update costs only the new rounds.
 
-    An act of forgetting begins them anew, and so does a restart: then they say less than was paid, and pruning waits.
+    Pruning and compaction reset the sums, and so does a restart. The sums then underestimate the cost so far, which
+    delays pruning.
     """
 
     marks: tuple[int, int] = (0, 0)
     before_tokens: int = 0
-    """What stands before the first of them; it stays the same, since nothing before them is forgotten."""
+    """Tokens before the first of these rounds. The number is constant, because nothing before them is pruned."""
     tokens: int = 0
     last_seq: int = 0
     regret: int = 0
 
     def follow(self, views: Views, settings: PruneSettings, tokens_between: Callable[[int, int], int]) -> None:
-        """Takes in the rounds that have become old, and a request that is sent with all of them."""
+        """Add the rounds that have become prunable, and count one request that includes all of them."""
         marks = (views.forgetting.done_seq, views.forgetting.rounds_seq)
         if marks != self.marks:
             self.marks = marks
@@ -134,7 +141,7 @@ class OldRounds(msgspec.Struct):
         self.regret += self._saved
 
     def saving(self, all_tokens: int) -> Saving:
-        """What pruning them would save in a conversation of so many tokens, as far as it can be told beforehand."""
+        """Return the estimated savings of pruning these rounds in a conversation of `all_tokens` tokens."""
         return Saving(self._saved, max(0, all_tokens - self.before_tokens - self._saved), self.regret)
 
     @property
@@ -143,14 +150,14 @@ class OldRounds(msgspec.Struct):
 
 
 def guessed_saving(turns: Sequence[TurnSpan], tokens: Sequence[int], tokens_after: int) -> Saving:
-    """What cards would save, as far as it can be told before they are made, from the tokens of the turns and after."""
+    """Return the estimated savings of cards from the tokens of the turns and the tokens after them."""
     each = [max(0, size - CARD_TOKENS) for size in tokens]
     regret = sum(saved * turn.requests for saved, turn in zip(each, turns, strict=True))
     return Saving(sum(each), sum(tokens) - sum(each) + tokens_after, regret)
 
 
 def reason_to_prune(saving: Saving, cold: bool, settings: PruneSettings, rates: CacheRates) -> str:
-    """The arithmetic, where pruning is worth it; else nothing."""
+    """Return the calculation that justifies pruning, or an empty string if pruning does not pay."""
     if saving.saved < settings.min_saving_tokens:
         return ""
     if cold:
@@ -164,7 +171,7 @@ def reason_to_prune(saving: Saving, cold: bool, settings: PruneSettings, rates: 
 
 
 def _runs(turn: Turn, done: int, boundary: int) -> tuple[tuple[int, int], ...]:
-    """The turn's entries between what is done and the turns that stay; nothing where its main run is done."""
+    """Return the turn's unpruned runs before `boundary`; empty if its main run is already pruned."""
     if turn.spans[0][1] <= done:
         return ()
     return tuple((max(first, done + 1), last) for first, last in turn.spans if last < boundary)
@@ -174,7 +181,7 @@ def _rounds(newest_first: Sequence[Turn]) -> Iterator[RoundSpan]:
     for turn in newest_first:
         last = 0
         for one in reversed(turn.rounds):
-            # What a turn was told long after its end is no part of its last round.
+            # Entries appended long after the turn's end are not part of its last round.
             last = last or next(end for first, end in turn.spans if first <= one.first_seq <= end)
             yield RoundSpan(one.n, turn.n, one.first_seq, last)
             last = one.first_seq - 1

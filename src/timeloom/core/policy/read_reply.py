@@ -1,4 +1,4 @@
-"""Reading a reply: what a model wrote, as thinking, actions, code and a summary, or what is wrong with it."""
+"""Parses a model's reply into thinking, decisions, code and a summary, with the problems found in it."""
 
 from typing import Final
 
@@ -8,18 +8,18 @@ from timeloom.core.stream.channels import DECISION, ChannelParser, Closed, Delta
 from timeloom.core.stream.decision import CallTool, Decision, DecisionError, parse_decision
 
 EXEC_PREFIX: Final = "exec_tools."
-"""Tools whose program stands in the code channel."""
+"""Prefix of the tools that run the program in the code channel."""
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """Something the model must know of what it wrote: a code of the registry and a sentence."""
+    """A problem in a reply, reported to the model: a registered code and a sentence."""
 
     code: str
     text: str
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A reply in its parts; with a remark in `faults` it cannot be carried out, those in `remarks` only inform."""
+    """The parts of a reply. A reply with `faults` cannot be executed; `remarks` are informational."""
 
     thinking: str = ""
     decisions: tuple[Decision, ...] = ()
@@ -30,7 +30,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def read_reply(text: str) -> Reply:
-    """The parts of a whole reply."""
+    """Return the parts of a complete reply."""
     parser = ChannelParser()
     events = coalesce([*parser.feed(text), *parser.close()])
     texts: dict[tuple[str, int], str] = {}

@@ -1,11 +1,14 @@
-"""Titling: whether a conversation is to be given a title now."""
+"""Decides when a conversation needs a generated title."""
 
 from timeloom.core.ids import TurnId
 from timeloom.core.view.views import Views
 
 
 def wants_title(views: Views) -> bool:
-    """Whether there is none, and the newest turn came to an end that says something of what the user wanted."""
+    """Whether the conversation needs a title now.
+
+    It does if it has no title, nothing of it was erased, and its newest turn ended other than with a runtime error.
+    """
     conversation = views.conversation
     newest = views.turns.turns.get(views.turns.newest)
     ended = newest is not None and newest.ended not in (None, "runtime_error")
@@ -13,5 +16,5 @@ def wants_title(views: Views) -> bool:
 
 
 def first_turn(views: Views) -> TurnId | None:
-    """The first turn in which a user said something."""
+    """Return the first turn that has a user message."""
     return next((turn for turn in views.turns.turns if views.paths.find(f"ar:{turn}.user.prompt")), None)

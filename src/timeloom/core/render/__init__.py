@@ -1,1 +1,1 @@
-"""Rendering: what the model is shown, made from the log alone; same log, same bytes."""
+"""Renders prompts from the log alone: the same log gives the same bytes."""

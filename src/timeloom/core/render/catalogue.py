@@ -1,4 +1,4 @@
-"""The catalogue: the tools and skills that a model may use, as its system text lists them."""
+"""Renders the catalogue of tools and skills in the system text."""
 
 from collections.abc import Iterable
 from typing import Final, Literal
@@ -9,10 +9,10 @@ from timeloom.core.render.foreign_text.fence import escape, one_line
 from timeloom.core.render.foreign_text.json_text import harmless
 
 MAX_DESCRIPTION_CHARS: Final = 4_000
-"""Longest description of one tool. Longer ones crowd out the others; details belong in a skill."""
+"""Maximum length of a tool's description. Longer ones crowd out other tools; details belong in a skill."""
 
 MAX_SCHEMA_CHARS: Final = 12_000
-"""Longest schema of one tool's parameters; a longer one is left out, for half a schema misleads."""
+"""Maximum length of a tool's parameter schema. A longer schema is omitted, because half a schema misleads the model."""
 
 _EFFECTS: Final = {
     "pure": "changes nothing",
@@ -22,7 +22,7 @@ _EFFECTS: Final = {
 
 
 class CatalogueTool(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is told of a tool; `params_schema` is the text of a JSON Schema."""
+    """A tool as the catalogue lists it; `params_schema` is the text of a JSON Schema."""
 
     tool_id: str
     purpose: str
@@ -33,27 +33,27 @@ class CatalogueTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatalogueSkill(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is told of a skill before it reads it."""
+    """A skill as the catalogue lists it before the model reads it."""
 
     ref: str
     purpose: str
 
 
 def tool_catalogue(tools: Iterable[CatalogueTool]) -> str:
-    """The tools by id, whatever order they came in."""
+    """Return the catalogue of tools, sorted by id."""
     entries = [_tool(tool) for tool in sorted(tools, key=lambda tool: tool.tool_id)]
     return "\n\n".join(entries) or "(no tools)"
 
 
 def skill_catalogue(skills: Iterable[CatalogueSkill]) -> str:
-    """The skills by reference; nothing where there are none."""
+    """Return the catalogue of skills, sorted by reference; empty if there are none."""
     rows = sorted(skills, key=lambda skill: skill.ref)
     return "\n".join(f"- sk:{one_line(skill.ref)}: {one_line(skill.purpose, 600)}" for skill in rows)
 
 
 def _tool(tool: CatalogueTool) -> str:
     lines = [f"### {one_line(tool.tool_id)}", f"{one_line(tool.purpose, 600)} ({_EFFECTS[tool.effect]})"]
-    # Descriptions come with tools, which may be a third party's: indented, no line of them can be a heading.
+    # Descriptions may come from third parties. Indentation keeps their lines from being read as headings.
     described = escape(tool.description[:MAX_DESCRIPTION_CHARS]).splitlines()
     lines += [f"  {line.strip()}" for line in described if line.strip()]
     lines.append(f"params: {_schema(tool.params_schema)}")
@@ -62,7 +62,7 @@ def _tool(tool: CatalogueTool) -> str:
 
 
 def _schema(text: str) -> str:
-    """The schema as one compact line."""
+    """Return the schema as one compact line."""
     try:
         compact = msgspec.json.format(text, indent=-1)
     except (msgspec.MsgspecError, RecursionError):

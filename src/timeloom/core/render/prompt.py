@@ -1,8 +1,7 @@
-"""The prompt: what is in sight of the log, rendered once and kept, so that a round costs what the round adds.
+"""Renders the cacheable part of the prompt incrementally, so that a round costs only its new entries.
 
-The view follows the log entry by entry. Its parts end where a model was asked, so that what was sent once is sent again
-in the same pieces. Only an entry that makes something forgotten changes parts that stand already, and only those that
-it touches.
+The view follows the log entry by entry. Each part ends where a model was asked, so later requests repeat the same
+segments. Only an entry that hides, prunes or summarizes changes existing parts, and only the parts that it affects.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,11 +22,12 @@ from timeloom.core.view.context.visible import Stand, StandKind
 from timeloom.core.view.views import Views
 
 RENDERING: Final = 2
-"""The version of the rendering, which every model call records. A change of any byte that a prompt shows of a log
-changes this; a golden test notices when it was forgotten."""
+"""The rendering version, recorded with every model call. Increase it whenever a byte of a rendered prompt changes; a
+golden test fails if that is forgotten."""
 
 PREFIX_CHARS: Final = 16
-"""Hexadecimal digits of the hash that names a prefix; fewer would let two prefixes of a conversation look the same."""
+"""Number of hexadecimal digits of the hash that identifies a prefix. Fewer digits would let two prefixes of a
+conversation collide."""
 
 _SECTIONS: Final[Mapping[StandKind, Section]] = {
     "hidden": Section.INTACT,
@@ -37,7 +37,7 @@ _SECTIONS: Final[Mapping[StandKind, Section]] = {
 
 
 class End(msgspec.Struct, frozen=True):
-    """A place where a cache point can stand: the entry before it, and the prefix of so many segments up to there."""
+    """A possible position of a cache point: the last entry before it, and the prefix of segments up to it."""
 
     seq: int
     blocks: int
@@ -47,10 +47,10 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Laid(msgspec.Struct, frozen=True):
-    """The cacheable part as it differs from how it was laid out before: whoever keeps that need not walk it again.
+    """The change of the cacheable part since the last call, so that a caller updates its copy without a full walk.
 
-    The first `kept` segments are the same as they were; `fresh` are all after them. `ends` are the places that have a
-    cache point now, in order; no segment here says so itself.
+    The first `kept` segments are unchanged; `fresh` contains all segments after them. `ends` are the positions of the
+    current cache points, in order. The segments themselves do not carry the points.
     """
 
     kept: int
@@ -59,12 +59,12 @@ class Laid(msgspec.Struct, frozen=True):
 
     @property
     def points(self) -> tuple[int, ...]:
-        """The segments that have a cache point now, counted over all."""
+        """The indexes of the segments that have a cache point now, counted over all segments."""
         return tuple(end.blocks - 1 for end in self.ends)
 
 
 class PromptView:
-    """The cacheable part of the prompt at a place of the log: every visible entry's text and tokens, made once."""
+    """The cacheable part of the prompt at one point of the log; each visible entry is rendered once."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -78,9 +78,9 @@ class PromptView:
         self._aliases: dict[str, list[int]] = {}
 
     def add(self, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
-        """Takes in the next entry; `views` have taken it in before, and `payloads` are those it needs.
+        """Add the next entry; `views` must already contain it, and `payloads` holds the payloads it needs.
 
-        Views that are further on already do no harm: the prompt is right once it has taken in as much as they.
+        Views that are further ahead do no harm: the prompt is correct once it has caught up with them.
         """
         text = entry_text(entry, _tool_of(entry, views), payloads)
         if isinstance(entry.block, Hidden | Pruned | RangeSummary):
@@ -91,21 +91,21 @@ class PromptView:
 
     @classmethod
     def opened(cls, views: Views, entries: Mapping[int, Entry], payloads: Payloads = NO_PAYLOADS) -> "PromptView":
-        """The prompt at these views, made from the entries of `needed_seqs` alone."""
+        """Return the prompt at these views, rendered from the entries of `needed_seqs` alone."""
         prompt = cls()
         for seq, stand in views.visible.shown.items():
             prompt.show(seq, entries[stand.by if stand else seq], views, payloads)
         return prompt
 
     def show(self, seq: int, entry: Entry, views: Views, payloads: Payloads = NO_PAYLOADS) -> None:
-        """Adds what these views show at that place; `entry` is the one there, or the one that put a stand there."""
+        """Append the rendering at `seq`; `entry` is the entry there, or the entry that put a stub there."""
         stand = views.visible.shown[seq]
         if stand is None:
             self._named(entry)
         self._append(_item(seq, stand, entry, entry_text(entry, _tool_of(entry, views), payloads)))
 
     def segments(self, cache_after: Iterable[int] = ()) -> tuple[RenderedSegment, ...]:
-        """The cacheable part; each seq given puts a cache point on the last segment that ends at or before it."""
+        """Return the segments; each seq in `cache_after` marks the last segment that ends at or before it."""
         self._lay_out()
         out = self._flat.copy()
         for index in self._marked(cache_after):
@@ -116,7 +116,7 @@ class PromptView:
         return tuple(out)
 
     def laid(self, cache_after: Iterable[int] = ()) -> Laid:
-        """What `segments` gives, as it differs from the last time this was asked; it costs what was added since."""
+        """Return the change of `segments` since the previous call; the cost is linear in the added entries."""
         self._lay_out()
         ends = tuple(self._end(index) for index in self._marked(cache_after))
         change = Laid(self._kept, tuple(self._flat[self._kept :]), ends)
@@ -125,27 +125,27 @@ class PromptView:
         return change
 
     def fingerprint(self) -> str:
-        """A hash of the cacheable part; it costs what was added since it was last asked for."""
+        """Return a hash of the cacheable part; the cost is linear in the entries added since the last call."""
         return self._digest(len(self._parts) - 1).hex() if self._parts else ""
 
     def end_at(self, blocks: int) -> End | None:
-        """The place after so many segments, if a model was asked there or later; as of the last `laid`."""
+        """Return the end of the sealed part after `blocks` segments, as of the last delta, or None if there is none."""
         index = bisect_left(self._ends, blocks)
         return self._end(index) if index < len(self._ends) and self._ends[index] == blocks else None
 
     def tokens_from(self, seq: int) -> int:
-        """Estimated tokens of everything from that entry on."""
+        """Return the estimated tokens from that entry to the end."""
         start = max(0, bisect_right(self._parts, seq, key=_first_seq) - 1)
         after = sum(part.tokens for part in self._parts[start + 1 :])
         here = self._parts[start].items if self._parts else ()
         return after + sum(item.text.tokens for item in here if item.seq >= seq)
 
     def tokens_between(self, first_seq: int, last_seq: int) -> int:
-        """Estimated tokens of what stands at those entries; it costs what lies between."""
+        """Return the estimated tokens of that range; the cost is linear in the range."""
         return sum(item.text.tokens for item in self._items_between(first_seq, last_seq))
 
     def heavy(self, least_tokens: int, until_seq: int, since_seq: int = 1) -> list[tuple[int, int]]:
-        """The entries of that range with at least so many tokens, heaviest first, each with its tokens."""
+        """Return the entries of the range with at least `min_tokens`, heaviest first, each with its tokens."""
         items = self._items_between(since_seq, until_seq)
         found = [(item.text.tokens, item.seq) for item in items if item.text.tokens >= least_tokens]
         return [(seq, tokens) for tokens, seq in sorted(found, key=lambda one: (-one[0], one[1]))]
@@ -159,7 +159,7 @@ class PromptView:
             self._aliases.setdefault(alias, []).append(entry.seq)
 
     def _touched(self, block: Hidden | Pruned | RangeSummary, views: Views) -> set[int]:
-        """The parts in which something may have gone out of sight, and perhaps some others."""
+        """Return the parts in which the block may have hidden entries, and possibly others."""
         parts = self._parts
         match block:
             case Pruned(cuts=cuts):
@@ -170,7 +170,7 @@ class PromptView:
                 spans = [span for turn in turns if (known := views.turns.turns.get(turn)) for span in known.spans]
                 return {index for first, last in spans for index in _parts_between(parts, first, last)}
             case Hidden(target=path):
-                # An alias means the newest of its family, now; it may have meant an older one when this was hidden.
+                # An alias names the newest entry of its family; it may have named an older one at the time of the hide.
                 visible = views.visible
                 family = self._aliases.get(path, ())
                 seqs = [*views.paths.find(path), *visible.at_path.get(path, ()), *family]
@@ -196,14 +196,14 @@ class PromptView:
         return End(self._parts[index].last_seq, self._ends[index], self._sums[index], digest.hex()[:PREFIX_CHARS])
 
     def _digest(self, index: int) -> bytes:
-        """The hash of all parts up to that one."""
+        """Return the hash of all parts up to that one."""
         while len(self._chain) <= index:
             before = self._chain[-1] if self._chain else b""
             self._chain.append(chained(before, self._parts[len(self._chain)].segments()))
         return self._chain[index]
 
     def _unroll(self, index: int) -> None:
-        """Forgets the segments of that part and of those after it, as they were laid out one after the other."""
+        """Discard the flattened segments of that part and of all later parts."""
         del self._ends[index:]
         del self._sums[index:]
         del self._flat[self._ends[-1] if self._ends else 0 :]
@@ -222,7 +222,7 @@ class PromptView:
         self.tokens += part.tokens
 
     def _part_before(self, seq: int) -> int:
-        """The last part that ends at or before that seq and shows something; -1 where there is none."""
+        """Return the last non-empty part that ends at or before that seq; -1 if there is none."""
         index = bisect_right(self._parts, seq, key=_last_seq) - 1
         while index >= 0 and not self._parts[index].segments():
             index -= 1
@@ -238,7 +238,7 @@ class PromptView:
         self._settle(lowest)
 
     def _replace(self, index: int, items: list[Item]) -> None:
-        """Puts these items where the part was; what no longer ends with a seal runs on into the next part."""
+        """Replace a part by these items; items that do not end with a seal are merged with the next part."""
         end = index + 1
         if items and not items[-1].seals and end < len(self._parts):
             items = items + self._parts[end].items
@@ -251,7 +251,7 @@ class PromptView:
             self.tokens += part.tokens
 
     def _settle(self, index: int) -> None:
-        """Tells each part from there on which section it begins in, as far as that has changed."""
+        """Update the first section of each part from that index on, where it has changed."""
         del self._chain[index:]
         self._unroll(index)
         leaves = self._parts[index - 1].leaves if index else Section.NONE
@@ -264,22 +264,22 @@ class PromptView:
 
 
 def needed_seqs(views: Views) -> list[int]:
-    """The entries that must be loaded to open a prompt at these views: those in sight and those that put a stand."""
+    """Return the entries to load for a prompt at these views: visible entries, and those that put stubs."""
     return sorted({stand.by if stand else seq for seq, stand in views.visible.shown.items()})
 
 
 def _item(seq: int, stand: Stand | None, entry: Entry, text: EntryText) -> Item:
-    """What is shown at that seq; `entry` is the one there, or the one that put the stand there."""
+    """Return the item at that seq; `entry` is the entry there, or the entry that put the stub there."""
     if stand is None:
         section = Section.COMPACTED if isinstance(entry.block, RangeSummary) else Section.INTACT
         asked = isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision"
         return Item(seq, text, section, seals=asked)
-    # A stand for many entries ends its part, so that parts follow from what is in sight and from nothing else.
+    # A stub for many entries ends its part, so that the parts depend only on the visible entries.
     return Item(seq, stand_text(stand, entry, text), _SECTIONS[stand.kind], seals=stand.kind != "hidden")
 
 
 def _after(old: Item, by: Entry, text: EntryText, views: Views) -> Item | None:
-    """What is shown where that item was, once the entry has taken out of sight what it does."""
+    """Return the item after the forgetting entry `by` was applied, or None if the item is no longer visible."""
     if old.seq not in views.visible.shown:
         return None
     stand = views.visible.shown[old.seq]
@@ -291,7 +291,7 @@ def _parts_between(parts: Sequence[Part], first: int, last: int) -> range:
 
 
 def _part_of(parts: Sequence[Part], seq: int) -> int:
-    """The last part that begins at or before that seq; -1 where none does."""
+    """Return the last part that begins at or before that seq; -1 if none does."""
     return bisect_right(parts, seq, key=_first_seq) - 1
 
 

@@ -1,4 +1,4 @@
-"""Parts of a prompt: runs of entries that stay one piece once a model was asked, each with its text made once."""
+"""Splits the cacheable prompt into parts that never change after a request has included them."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from timeloom.core.tokens import estimate
 
 
 class Section(IntEnum):
-    """The sections of the part that is cached, in their order."""
+    """The sections of the cacheable prompt, in order."""
 
     NONE = 0
     COMPACTED = 1
@@ -31,7 +31,7 @@ TITLE_TOKENS: Final = {section: estimate(title) for section, title in TITLES.ite
 
 
 class Item(msgspec.Struct, frozen=True):
-    """An entry in sight, or what stands for one: its text, the section it asks for, and whether a part ends with it."""
+    """A visible entry or a stub: its text, the section it belongs to, and whether a part ends with it."""
 
     seq: int
     text: EntryText
@@ -40,7 +40,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct):
-    """Items that follow each other; `enters` is the section before the first, `leaves` the one after the last."""
+    """Consecutive items with the section before the first (`section_before`) and after the last (`section_after`)."""
 
     items: list[Item]
     enters: Section = Section.NONE
@@ -60,24 +60,24 @@ class Part(msgspec.Struct):
 
     @property
     def is_sealed(self) -> bool:
-        """Whether nothing is added to it any more."""
+        """Whether the part is complete, so that no item is appended to it."""
         return self.items[-1].seals
 
     def append(self, item: Item) -> None:
-        """Adds the next item."""
+        """Append the next item."""
         self.items.append(item)
         self._count(item)
         self.made = None
 
     def enter(self, section: Section) -> None:
-        """Begins in that section and counts its items again."""
+        """Set the section before the first item and count all items again."""
         self.enters = self.leaves = section
         self.tokens, self.made = 0, None
         for item in self.items:
             self._count(item)
 
     def segments(self) -> tuple[RenderedSegment, ...]:
-        """Its text, cut only by what is attached; made once."""
+        """Return the rendered segments, split only at attachments; they are rendered once."""
         if self.made is None:
             self.made = tuple(_segments(self.items, self.enters))
         return self.made
@@ -91,7 +91,7 @@ class Part(msgspec.Struct):
 
 
 def partition(items: Iterable[Item]) -> list[Part]:
-    """The items in parts, each ended by an item that seals."""
+    """Split the items into parts, each ended by an item that seals."""
     parts: list[Part] = []
     for item in items:
         if parts and not parts[-1].is_sealed:
@@ -102,7 +102,7 @@ def partition(items: Iterable[Item]) -> list[Part]:
 
 
 def chained(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:
-    """The hash of all segments up to these, from the hash of those before them."""
+    """Return the hash of all segments so far, from the hash of the previous ones and these segments."""
     digest = hashlib.sha256(before)
     for segment in segments:
         if segment.data is None:
@@ -111,7 +111,7 @@ def chained(before: bytes, segments: Sequence[RenderedSegment]) -> bytes:
             data = segment.data
             ref = data if isinstance(data, BlobRef) else ref_of(data)
             piece = f"{segment.mime} {ref.sha256}".encode()
-        # Lengths first, so that no two lists of segments have the same bytes.
+        # Each piece is prefixed with its length, so that different lists of segments never hash the same bytes.
         digest.update(f"{len(piece)} ".encode())
         digest.update(piece)
     return digest.digest()

@@ -1,4 +1,4 @@
-"""Segments: the pieces in which a prompt goes to a model, as plain values."""
+"""The segments in which a rendered prompt is sent to a model."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from timeloom.core.payload import Data, size_of
 
 
 class RenderedSegment(msgspec.Struct, frozen=True):
-    """Text, or a picture or PDF where `data` is set; what stands up to its end is cached where `cache_point` is set."""
+    """Text, or an image or PDF if `data` is set; `cache_point` caches the prompt up to the segment's end."""
 
     text: str = ""
     data: Data | None = None
@@ -17,12 +17,12 @@ class RenderedSegment(msgspec.Struct, frozen=True):
 
 
 def extends(before: Sequence[RenderedSegment], after: Sequence[RenderedSegment]) -> bool:
-    """Whether the second cacheable part begins with all of the first, byte for byte; cache points do not matter."""
+    """Whether the second cacheable part begins with the bytes of the first; cache points are ignored."""
     return _is_prefix(list(_runs(before)), list(_runs(after)))
 
 
 def keeps_segments(before: Sequence[RenderedSegment], after: Sequence[RenderedSegment]) -> bool:
-    """Whether the second part begins with the very segments of the first, as providers need that cache by segment."""
+    """Whether the second part begins with the same segments, as providers that cache by segment require."""
     return len(before) <= len(after) and all(
         (one.text, one.data, one.mime) == (two.text, two.data, two.mime)
         for one, two in zip(before, after, strict=False)
@@ -40,7 +40,7 @@ def _is_prefix(before: list[RenderedSegment], after: list[RenderedSegment]) -> b
 
 
 def _runs(segments: Sequence[RenderedSegment]) -> Iterator[RenderedSegment]:
-    """The segments with neighbouring text joined, so that only the bytes count."""
+    """Yield the segments with adjacent text joined, so that a comparison depends only on the bytes."""
     texts: list[str] = []
     for segment in segments:
         if segment.data is None:
@@ -54,7 +54,7 @@ def _runs(segments: Sequence[RenderedSegment]) -> Iterator[RenderedSegment]:
 
 
 def as_text(segments: Sequence[RenderedSegment]) -> str:
-    """The segments for a reader: text as it is, a line for what is attached, and one for each cache point."""
+    """Return the segments as text for people, with a line for each attachment and each cache point."""
     return "".join(_shown(segment) + ("<cache point>\n\n" if segment.cache_point else "") for segment in segments)
 
 

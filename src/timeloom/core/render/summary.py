@@ -1,4 +1,4 @@
-"""The summary of a range: prose on top, then what must not get lost, bounded, with the paths to all it stands for."""
+"""Renders the summary of a range of entries: prose, then bounded lists of facts with the paths of the originals."""
 
 import re
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from timeloom.core.stream.surrogates import mended
 from timeloom.core.tokens import estimate
 
 WORDS_CHARS: Final = 80
-"""How much a row shows of what the user asked and of what was answered."""
+"""Maximum number of characters of the question and of the answer in a row."""
 
 RECAP_CHARS: Final = 300
-"""How much is carried over of each turn where no model writes the prose."""
+"""Maximum number of characters per turn in a summary that no model wrote."""
 
 SAID_CHARS: Final = 400
-"""How much is kept of what the user added while a turn ran."""
+"""Maximum number of characters of a message that the user sent during a turn."""
 
 MAX_OUTSIDE: Final = 100
-"""Most entries that belong to no turn and are named one by one."""
+"""Maximum number of entries outside of turns that are listed one by one."""
 
 LINE_TOKENS: Final = 3
-"""What a line has besides its own words: its end, and what rounding left out."""
+"""Overhead of a line in tokens: its line break and rounding."""
 
 _HEADING: Final = re.compile(r"^[^\S\n]*#{1,2}(?=\s|\Z)", re.MULTILINE)
 _BREAK: Final = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -34,7 +34,7 @@ _SECTION: Final = "\n## "
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A covered turn in a few words: what was asked, what came of it, and where its working summary is."""
+    """A covered turn in a few words: the request, the answer, and the path of its working summary."""
 
     n: int
     turn_id: TurnId
@@ -42,32 +42,32 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     asked: str = ""
     answered: str = ""
     recap: str = ""
-    """The working summary itself, if there is one."""
+    """The text of the working summary, if there is one."""
     recap_path: str = ""
 
 
 class Survivors(msgspec.Struct, frozen=True, kw_only=True):
-    """What outlives a summary besides its prose; every list has the oldest in front and may be cut there."""
+    """The facts that a summary keeps besides its prose; every list is oldest first and may be cut at the front."""
 
     first_seq: int
     last_seq: int
     last_turn: int
-    """The number of the last turn that is covered, or covered in part."""
+    """The number of the last turn that is covered at least in part."""
     turns: tuple[TurnRow, ...] = ()
     current: tuple[str, ...] = ()
-    """What the user said in the turn that is running, where a part of it is covered."""
+    """The user's messages of the current turn, if a part of that turn is covered."""
     notes: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     outside: tuple[int, ...] = ()
     former: str = ""
-    """The path of the summary that this one takes in."""
+    """The path of the previous summary, which this one includes."""
     by_hand: str = ""
     """Why no model wrote the prose."""
 
 
 def summary_text(prose: str, kept: Survivors, tokens: int, prose_tokens: int) -> str:
-    """The text of a summary, with at most about so many tokens, however much it stands for."""
+    """Return the text of a summary with at most about `tokens` tokens, however many entries it covers."""
     head = _covered(kept)
     room = max(0, tokens - estimate(head))
     prose = within(prose, min(prose_tokens, room // 3))
@@ -87,19 +87,22 @@ def summary_text(prose: str, kept: Survivors, tokens: int, prose_tokens: int) ->
 
 
 def prose_of(summary: str) -> str:
-    """The prose of a summary that was made here; of another, all of it."""
+    """Return the prose of a summary made here; of any other summary, all of its text."""
     return "" if summary.startswith(_SECTION[1:]) else summary.split(_SECTION, 1)[0].strip()
 
 
 def clean_prose(reply: str) -> str:
-    """The prose in a model's reply; empty where there is none."""
-    # What follows the prose begins with headings of the second level; those of the model step back. Whatever any
-    # reader takes for the end of a line is one, or a heading could stand behind it.
+    """Return the prose in a model's reply; empty if there is none."""
+    # The sections after the prose have second-level headings, so headings in the prose are demoted to the third level.
+    # All Unicode line breaks are normalized first, because a heading could follow any of them.
     return _HEADING.sub("###", _BREAK.sub("\n", mended(spoken(reply)))).strip()
 
 
 def recap(former: str, turns: Sequence[TurnRow], tokens: int) -> str:
-    """Prose without a model: what was known before, and the working summaries of turns, the newest if not all fit."""
+    """Return prose without a model: the previous prose and the working summaries of the turns.
+
+    If not all summaries fit, the newest are kept.
+    """
     before = within(former, tokens // 2)
     lines = [f"- turn {turn.n}: {one_line(turn.recap, RECAP_CHARS)}" for turn in turns if turn.recap]
     rest = _newest(lines, tokens - estimate(before))
@@ -107,7 +110,7 @@ def recap(former: str, turns: Sequence[TurnRow], tokens: int) -> str:
 
 
 def request_text(former: str, cards: Sequence[str], prose_tokens: int, tokens: int) -> str:
-    """What a model is shown to write the prose from, with at most about so many tokens; all of it is material."""
+    """Return the material from which a model writes the prose, with at most about `tokens` tokens."""
     before = within(guard(former), tokens // 4)
     end = f"THE SUMMARY\nAt most {prose_tokens * 2 // 3} words.\n"
     room = tokens - estimate(before) - estimate(end)
@@ -118,18 +121,18 @@ def request_text(former: str, cards: Sequence[str], prose_tokens: int, tokens: i
 
 
 def longest_card(room: int) -> int:
-    """Most tokens of one turn that a model is shown of so many for all."""
+    """Return the maximum number of tokens of one turn in a request with `room` tokens for all turns."""
     return max(200, room // 2)
 
 
 def indexes_of(first_turn: int, last_turn: int) -> str:
-    """The paths of the indexes of these turns, by their numbers."""
+    """Return the paths of the indexes of these turns, by turn number."""
     starts = range(first_turn, last_turn + 1, MAX_SELECTED)
     return ", ".join(str(TurnIndexesPath(((at, min(at + MAX_SELECTED - 1, last_turn)),))) for at in starts)
 
 
 def within(text: str, tokens: int) -> str:
-    """The text's beginning with at most so many tokens, at the end of a line if there is one."""
+    """Return the beginning of the text with at most `tokens` tokens, cut at a line end if possible."""
     if estimate(text) <= tokens:
         return text
     low, high = 0, len(text)
@@ -181,7 +184,7 @@ def _section(title: str, lines: Sequence[str], tokens: int) -> str:
 
 
 def _newest(lines: Sequence[str], tokens: int) -> list[str]:
-    """The last lines that fit together, oldest first."""
+    """Return the last lines that fit together, oldest first."""
     shown: list[str] = []
     for line in reversed(lines):
         tokens -= estimate(line) + LINE_TOKENS

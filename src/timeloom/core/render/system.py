@@ -1,4 +1,4 @@
-"""The system text: the instruction texts in their order, then the catalogue of tools and skills."""
+"""Builds the system text from the instruction texts and the catalogue of tools and skills."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from timeloom.core.render.catalogue import CatalogueSkill, CatalogueTool, skill_catalogue, tool_catalogue
 
 ORDER: Final = ("agent", "reply", "actions", "timeline", "paths", "plans", "notes", "citations", "ending")
-"""The texts by name; `actions` is `one_action` or `several_actions`."""
+"""The instruction texts by name; `actions` is replaced by `one_action` or `several_actions`."""
 
 
 def system(
@@ -17,7 +17,7 @@ def system(
     several_actions: bool = False,
     own: str = "",
 ) -> str:
-    """The system text of a turn; `own` is what a bundle adds of its own. Equal arguments give equal bytes."""
+    """Return the system text of a turn; `bundle_text` is the bundle's addition. Equal arguments give equal bytes."""
     actions = "several_actions" if several_actions else "one_action"
     parts = [texts[actions if name == "actions" else name].strip() for name in ORDER]
     parts.append(f"# Tools\n\n{tool_catalogue(tools)}")

@@ -1,4 +1,4 @@
-"""The title of a conversation: what a model is shown to give one, and what of its reply or of the message is one."""
+"""Renders the request for a conversation's title and extracts the title from the reply."""
 
 import re
 import unicodedata
@@ -8,17 +8,17 @@ from timeloom.core.render.foreign_text.fence import fence
 from timeloom.core.stream.surrogates import mended
 
 MAX_TITLE_CHARS: Final = 80
-"""Longest title. A longer one is a sentence, and lists of conversations cut it."""
+"""Maximum length of a title. A longer one is a sentence, and lists of conversations truncate it."""
 
 MAX_WORDS_CHARS: Final = 60
-"""Longest title made of the first words of a message; those mean less than a title does."""
+"""Maximum length of a title made from the first words of a message, which are less informative than a title."""
 
 MAX_MESSAGE_CHARS: Final = 2_000
 MAX_ANSWER_CHARS: Final = 1_000
-"""How much of the message and of the answer a model is shown; what a conversation is about is said early."""
+"""Maximum length of the message and of the answer in the request. The topic of a conversation appears early."""
 
 MAX_REPLY_CHARS: Final = 4_000
-"""How much of a reply is looked at."""
+"""How many characters of a reply are searched for a title."""
 
 _THOUGHTS: Final = re.compile(
     r"<channel:thinking>.*?(?:</channel:thinking>|\Z)|<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE
@@ -32,7 +32,7 @@ _JOINERS: Final = "\u200c\u200d"
 
 
 def title_tail(message: str, answer: str) -> str:
-    """What a model is shown of the conversation: bounded, and fenced, for it is material and no instruction."""
+    """Return the message and the answer for a title request, truncated and fenced because they are data."""
     parts = [f"THE USER'S FIRST MESSAGE\n{_quoted(message, MAX_MESSAGE_CHARS)}\n"]
     if answer.strip():
         parts.append(f"THE ANSWER\n{_quoted(answer, MAX_ANSWER_CHARS)}\n")
@@ -40,10 +40,10 @@ def title_tail(message: str, answer: str) -> str:
 
 
 def clean_title(reply: str) -> str:
-    """The title that a model's reply holds; empty where it holds none."""
+    """Return the title in a model's reply; empty if it contains none."""
     text = spoken(reply[:MAX_REPLY_CHARS])
     lines = [line for raw in text.splitlines() if (line := _squeezed(raw).strip("`"))]
-    # What ends with a colon announces the title.
+    # A line that ends with a colon introduces the title.
     line = next((line for line in lines if not line.endswith(":")), "")
     title = _unquoted(_LABEL.sub("", _MARKS.sub("", line)))
     if title.endswith(".") and not title.endswith(".."):
@@ -54,12 +54,12 @@ def clean_title(reply: str) -> str:
 
 
 def spoken(reply: str) -> str:
-    """The reply without what was thought before it, and without tags of channels."""
+    """Return the reply without thinking and without channel tags."""
     return _TAG.sub("", _THOUGHTS.sub("", reply))
 
 
 def first_words(*texts: str) -> str:
-    """The first words of the first of the texts that has any; empty where none has."""
+    """Return the first words of the first text that has any; empty if none has."""
     for text in texts:
         words = _squeezed(text[: MAX_WORDS_CHARS * 40])
         if _says_something(words):
@@ -73,7 +73,7 @@ def _quoted(text: str, limit: int) -> str:
 
 
 def _squeezed(text: str) -> str:
-    """The text on one line, without characters that are not seen or that turn a line around."""
+    """Return the text on one line, without invisible and direction-changing characters."""
     kept = (char for char in _SPACE.sub(" ", mended(text)) if char in _JOINERS or unicodedata.category(char)[0] != "C")
     return "".join(kept).strip()
 
@@ -92,6 +92,6 @@ def _cut(words: str) -> str:
     if len(words) <= MAX_WORDS_CHARS:
         return words
     head = words[: MAX_WORDS_CHARS - 1]
-    # At the end of a word, unless that leaves next to nothing, as in languages that put no spaces.
+    # Cut at the end of a word, unless too little remains, as in languages without spaces.
     at = head.rfind(" ")
     return (head[:at] if at >= MAX_WORDS_CHARS // 2 else head).rstrip(" ,;:.-") + "…"

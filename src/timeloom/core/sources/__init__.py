@@ -1,4 +1,8 @@
-"""Sources: rows that citations name, merged by normalised address or path into one pool per conversation."""
+"""Sources that citations name, merged by normalised address or path into one pool per conversation.
+
+Reading order: `rows` (the values and their JSON form), `pool` (merging), `url` and `host` (the merge key of an
+address).
+"""
 
 from timeloom.core.sources.pool import Merged, SourcesPool, key_of
 from timeloom.core.sources.rows import (

@@ -1,4 +1,4 @@
-"""Hosts of web addresses: the one ASCII spelling of a domain, IPv4 or IPv6 address, as the WHATWG parser has it."""
+"""Normalises the host of a web address (domain, IPv4 or IPv6) to ASCII as the WHATWG URL parser does."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import Final
 import idna
 
 MAX_IDNA_CHARS: Final = 1024
-"""Longest host with non-ASCII letters that is looked at. The DNS takes 253; Punycode costs the square of the length."""
+"""Longest non-ASCII host that is converted. DNS allows 253 characters; Punycode takes time quadratic in the length."""
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#/:<>?@\[\\\]^|%]")
 _NUMBER: Final = re.compile(r"0[xX](?P<hex>[0-9a-fA-F]*)|0(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*)")
@@ -20,7 +20,7 @@ _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 
 
 def canonical_host(text: str) -> str | None:
-    """The host's one spelling, or None where the WHATWG parser refuses it."""
+    """Return the canonical ASCII spelling of the host; None if the WHATWG parser refuses it."""
     if text.startswith("["):
         return _ipv6(text[1:-1]) if text.endswith("]") else None
     domain = _ascii_domain(_percent_decoded(text))
@@ -95,7 +95,7 @@ def _number(text: str) -> int | None:
         return None
     digits = (found[found.lastgroup or "hex"] or "").lstrip("0") or "0"
     if len(digits) > 16:
-        return 1 << 32  # larger than any address; converting it would cost more than it tells
+        return 1 << 32  # larger than any address, and slow to convert
     return int(digits, {"hex": 16, "octal": 8, "decimal": 10}[found.lastgroup or "hex"])
 
 
@@ -113,7 +113,7 @@ def _ipv6(text: str) -> str | None:
 
 
 def _pieces(text: str, *, embeds: bool) -> list[int] | None:
-    """The 16-bit pieces of one side of `::`, where the last may be an IPv4 address if it ends the whole."""
+    """Return the 16-bit pieces of one side of `::`; an IPv4 address may end the whole address."""
     if not text:
         return []
     *leading, last = text.split(":")

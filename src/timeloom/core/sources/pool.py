@@ -1,4 +1,4 @@
-"""The sources pool: every source of a conversation under the id that citations name."""
+"""Pool of a conversation's sources, each under the id that citations name."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -29,21 +29,21 @@ _OF_THE_BODY: Final = ("text", "content", "mime", "size_bytes", "base64", *_PLAC
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What a merge comes to: the rows to record, new or changed, and each source's id in the order they were given."""
+    """Result of a merge: the new or changed rows to record, and the id of each source in the given order."""
 
     added: tuple[SourceRow, ...]
     sids: tuple[int, ...]
 
 
 class SourcesPool(msgspec.Struct):
-    """The fold of all recorded rows: it grows by `add_rows`; `merge` says which rows to record for new sources."""
+    """All recorded source rows. `add_rows` adds to the pool; `merge` returns the rows to record for new sources."""
 
     rows: dict[int, SourceRow] = msgspec.field(default_factory=dict[int, SourceRow])
     sid_by_key: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     next_sid: int = 1
 
     def merge(self, sources: Iterable[NewSource]) -> Merged:
-        """What is to be recorded so that the pool holds these sources; the pool itself stays as it is."""
+        """Return the rows to record so that the pool contains these sources; the pool itself does not change."""
         changed: dict[int, SourceRow] = {}
         new_sids: dict[str, int] = {}
         sids: list[int] = []
@@ -58,10 +58,10 @@ class SourcesPool(msgspec.Struct):
         return Merged(added=tuple(changed.values()), sids=tuple(sids))
 
     def add_rows(self, rows: Iterable[SourceRow]) -> None:
-        """Take in rows as they were recorded: a known id gets its new version, unless that is another source's.
+        """Add recorded rows; a row with a known id replaces the old version if it is the same source.
 
-        An id keeps the first meaning it had, and a key the first id: a row that would change either is passed over
-        for what it would change, whatever log it comes from.
+        The first recorded source of an id and the first id of a merge key are final. A row with a known id and another
+        key is ignored; a known key keeps its id. This holds for any log, including foreign ones.
         """
         for row in rows:
             key, known = key_of(row), self.rows.get(row.sid)
@@ -71,11 +71,11 @@ class SourcesPool(msgspec.Struct):
                 self.next_sid = max(self.next_sid, row.sid + 1)
 
     def get(self, sid: int) -> SourceRow | None:
-        """The row of that id, if there is one."""
+        """Return the row with that id; None if there is none."""
         return self.rows.get(sid)
 
     def select(self, ranges: Iterable[int | tuple[int, int]]) -> tuple[SourceRow, ...]:
-        """The rows of these ids and inclusive ranges, each once, in the order asked for; unknown ids give nothing."""
+        """Return the rows of these ids and inclusive ranges, each once, in the given order; unknown ids are skipped."""
         chosen: dict[int, SourceRow] = {}
         for item in ranges:
             first, last = (item, item) if isinstance(item, int) else item
@@ -84,7 +84,7 @@ class SourcesPool(msgspec.Struct):
         return tuple(chosen.values())
 
     def ordered(self) -> tuple[SourceRow, ...]:
-        """All rows by id."""
+        """Return all rows, sorted by id."""
         return tuple(self.rows[sid] for sid in sorted(self.rows))
 
     def _sids_between(self, first: int, last: int) -> Iterable[int]:
@@ -94,7 +94,7 @@ class SourcesPool(msgspec.Struct):
 
 
 def key_of(source: NewSource) -> str:
-    """What makes two sources one: the path of a file, else the normalised address, else what the source says."""
+    """Return the merge key: the path of a file, else the normalised address, else a hash of the content."""
     if source.physical_path and source.source_type in ("file", "attachment"):
         return f"path:{source.physical_path}"
     if address := normalize_url(source.url):
@@ -108,7 +108,7 @@ def _hash_of(text: Text) -> str:
 
 
 def _enriched(known: SourceRow, source: NewSource, key: str) -> SourceRow:
-    """The known row with its gaps filled and its body replaced by a newer one; the very same row if nothing is new."""
+    """Return the known row with gaps filled and an older body replaced; the same object if nothing changes."""
     changes = _in_gaps(known, source, _OF_THE_SOURCE) | _of_the_body(known, source)
     if source.extra:
         changes["extra"] = _filled_extra(known.extra, source.extra)
@@ -125,13 +125,13 @@ def _is_empty(value: object) -> bool:
 
 
 def _of_the_body(known: NewSource, source: NewSource) -> dict[str, object]:
-    """What changes of the body and of what describes it: all together, for a size says nothing of another body."""
+    """Return the changes of the body and its metadata; they change together, since a size belongs to one body."""
     if _body_rank(source) < _body_rank(known):
         return {}
     before, after = _when(known), _when(source)
     if after is not None and (before is None or after > before):
         new = {name: getattr(source, name) for name in (*_OF_THE_BODY, *_TIMES)}
-        # Where no body was known none is left behind, and what the new one does not say still holds.
+        # Without a known body there is none to replace, so fields that the new source leaves empty keep their values.
         return new if _body_rank(known) else {n: new[n] for n in new if n in _TIMES or not _is_empty(new[n])}
     if _body_rank(known) and not (before == after and _agree(known, source)):
         return {}
@@ -140,14 +140,14 @@ def _of_the_body(known: NewSource, source: NewSource) -> dict[str, object]:
 
 
 def _body_rank(source: NewSource) -> int:
-    """How much of a body there is: its content, or else a preview or a place, or nothing."""
+    """Return 2 if the source has content, 1 if it has a preview or a location, else 0."""
     if source.content:
         return 2
     return 1 if source.base64 or any(getattr(source, name) for name in _PLACES) else 0
 
 
 def _agree(known: NewSource, source: NewSource) -> bool:
-    """Whether nothing says that these are two bodies."""
+    """Return whether the two sources can have the same body: no field contradicts."""
     pairs = [(getattr(known, name), getattr(source, name)) for name in ("base64", *_PLACES)]
     if known.content and source.content:
         pairs.append((_hash_of(known.content), _hash_of(source.content)))

@@ -1,4 +1,4 @@
-"""Rows of the sources pool: their fields, their JSON form and what may enter the pool."""
+"""Rows of the sources pool: their fields, JSON form and admission rules."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,35 +13,38 @@ from timeloom.core.payload import BlobRef, Data, Text, size_of
 from timeloom.core.sources.url import host_of, is_unicode
 
 MAX_BASE64_CHARS: Final = 4_000
-"""Longest base64 text of a binary preview; a longer one is dropped. Larger makes prompts pay for pictures twice."""
+"""Longest base64 text of a binary preview; a longer one is dropped. A larger limit makes prompts pay for images
+twice."""
 
 MAX_TEXT_CHARS: Final = 2_000
-"""Longest snippet of a row. What a longer one says is kept as content; larger makes every entry of the log heavy."""
+"""Longest snippet of a row; longer text is kept as content. A larger limit makes every entry of the log heavy."""
 
 MAX_TITLE_CHARS: Final = 500
-"""Longest title of a row in the pool; the rest is cut. Smaller cuts titles of papers."""
+"""Longest title of a row in the pool; longer titles are cut. A smaller limit cuts titles of papers."""
 
 MAX_FIELD_CHARS: Final = 65_536
-"""Longest value of any field but `text` and `content`. Smaller refuses data URIs of icons; larger makes rows heavy."""
+"""Longest value of any field except `text` and `content`. A smaller limit refuses data URIs of icons; a larger one
+makes rows heavy."""
 
 MAX_EXTRA_DEPTH: Final = 32
-"""Deepest nesting of unknown fields; deeper ones cannot be walked safely."""
+"""Deepest nesting of unknown fields; deeper ones cannot be traversed safely."""
 
 COMPACT_TEXT_CHARS: Final = 240
-"""Snippet of a compact row. Smaller says too little to choose by; larger makes `timeline.json` repeat the pool."""
+"""Longest snippet of a compact row. A smaller limit gives too little to choose by; a larger one makes `timeline.json`
+repeat the pool."""
 
 MAX_COMPACT_CHARS: Final = 8_192
-"""Longest address or icon in a compact row; a longer one is left out, for a part of an address is another address."""
+"""Longest address or icon in a compact row; a longer one is omitted, since a cut address is a different address."""
 
 SourceType = Literal["web", "file", "attachment", "manual"]
 
 
 class SourceError(CodedError):
-    """A source that cannot be a row, or may not enter the pool."""
+    """Error for a malformed source row, or for a source that may not enter the pool."""
 
 
 class NewSource(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A source that has no id yet; `extra` is the JSON object of its unknown fields as text with sorted keys."""
+    """A source without an id; `extra` is the JSON object of its unknown fields, as text with sorted keys."""
 
     source_type: SourceType = "web"
     title: str = ""
@@ -76,7 +79,7 @@ class NewSource(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
 
 
 class SourceRow(NewSource, frozen=True, kw_only=True, omit_defaults=True):
-    """A source of the pool under its id, which a citation names."""
+    """A source in the pool, with the id that citations name."""
 
     sid: int
 
@@ -93,18 +96,18 @@ _Kind = TypeVar("_Kind", bound=NewSource)
 
 
 def row_from_json(value: object) -> SourceRow:
-    """The row that a JSON object describes; a null is as good as nothing, a base64 text above the cap is dropped."""
+    """Return the row that a JSON object describes; nulls are ignored and an oversized base64 text is dropped."""
     return _from_json(_json_object(value), SourceRow)
 
 
 def source_from_json(value: object) -> NewSource:
-    """The source that a JSON object describes, whatever `sid` it has."""
+    """Return the source that a JSON object describes, ignoring its `sid`."""
     known = _json_object(value)
     return _from_json({name: known[name] for name in known if name != "sid"}, NewSource)
 
 
 def row_to_json(row: NewSource) -> dict[str, object]:
-    """The row as a JSON object: id and type, then what is set, then its unknown fields."""
+    """Return the row as a JSON object: id and type, then all set fields, then unknown fields."""
     plain = cast("dict[str, object]", msgspec.to_builtins(row))
     plain.pop("extra", None)
     sid = {"sid": plain.pop("sid")} if "sid" in plain else {}
@@ -112,27 +115,27 @@ def row_to_json(row: NewSource) -> dict[str, object]:
 
 
 def with_sid(source: NewSource, sid: int) -> SourceRow:
-    """The source as the row of that id."""
+    """Return the source as the row with that id."""
     values = asdict(source)
     values["sid"] = sid
     return SourceRow(**values)
 
 
 def manual_source(title: str, text: str, url: str = "") -> NewSource:
-    """A source that somebody entered by hand."""
+    """Return a source that a person entered by hand."""
     if not (title.strip() or text.strip() or url.strip()):
         raise _malformed("a manual source has a title, a text or a url, got none")
     return NewSource(source_type="manual", title=title, text=text, url=url)
 
 
 def eligible(mime: str) -> bool:
-    """Whether a file or an attachment of this type may enter the pool; parameters and case do not matter."""
+    """Return whether a file or attachment of this MIME type may enter the pool; parameters and case are ignored."""
     kind, _, subtype = mime.partition(";")[0].strip().lower().partition("/")
     return (kind in ("text", "image") and subtype != "") or (kind, subtype) == ("application", "pdf")
 
 
 def admitted(source: NewSource) -> NewSource:
-    """The source as it enters the pool: eligible, with a short snippet and a domain, without a large preview."""
+    """Return the source as it enters the pool: checked, with a short snippet and a domain, without a large preview."""
     if source.source_type in ("file", "attachment"):
         _check_file(source)
     content = source.content or (source.text if len(source.text) > MAX_TEXT_CHARS else "")
@@ -148,7 +151,7 @@ def admitted(source: NewSource) -> NewSource:
 
 
 def compact(row: SourceRow, text_chars: int = COMPACT_TEXT_CHARS) -> SourceRow:
-    """The row as the exported timeline carries it: what a citation or a list shows, and how to find the rest."""
+    """Return the row for the exported timeline: the fields that citations and lists show, and the paths to the rest."""
     return SourceRow(
         sid=row.sid,
         source_type=row.source_type,
@@ -166,7 +169,7 @@ def compact(row: SourceRow, text_chars: int = COMPACT_TEXT_CHARS) -> SourceRow:
 
 
 def unknown_fields(extra: str) -> dict[str, object]:
-    """The object that the text of an `extra` holds."""
+    """Return the JSON object in the text of an `extra` field."""
     if not extra:
         return {}
     try:
@@ -184,7 +187,7 @@ def unknown_fields(extra: str) -> dict[str, object]:
 
 
 def json_text(value: Mapping[str, object]) -> str:
-    """The object as JSON text with sorted keys, so that equal objects have equal texts."""
+    """Return the object as JSON text with sorted keys, so that equal objects have equal texts."""
     try:
         return msgspec.json.encode(value, order="deterministic").decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -203,7 +206,7 @@ def _check_field(name: str, value: object) -> None:
             if not is_unicode(value):
                 raise _malformed(f"{name} is Unicode text, got a lone surrogate")
         case int():
-            # The value is not shown: an endless integer has no text, and no float either.
+            # The message omits the value: converting a huge integer to text or float can fail.
             if not (0 if name.endswith("size_bytes") else -_INT_END) <= value < _INT_END:
                 raise _malformed(f"{name} is an integer of 64 bits, and a size is not negative; got one out of range")
         case float():
@@ -276,5 +279,5 @@ def _whole(text: str) -> str:
 
 
 def _capped(preview: Data | None) -> Data | None:
-    """The preview if its base64 text, four characters for three bytes, is within the cap."""
+    """Return the preview if its base64 text, four characters for three bytes, is within the limit; else None."""
     return preview if preview and (size_of(preview) + 2) // 3 * 4 <= MAX_BASE64_CHARS else None

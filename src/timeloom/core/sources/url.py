@@ -1,4 +1,4 @@
-"""The merge key of an address: one spelling for what the WHATWG URL parser and RFC 3986 call the same address."""
+"""Normalises web addresses: spellings that the WHATWG URL parser and RFC 3986 consider equal get one merge key."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Final
 from timeloom.core.sources.host import canonical_host
 
 TRACKING_PREFIX: Final = "utm_"
-"""Every query parameter whose name starts so is dropped, in any case."""
+"""Query parameters with this prefix are dropped; case is ignored."""
 
 TRACKING_NAMES: Final = frozenset(
     {
@@ -17,10 +17,8 @@ TRACKING_NAMES: Final = frozenset(
         "ttclid", "twclid", "vero_conv", "vero_id", "wbraid", "wickedid", "yclid", "ysclid",
     }
 )  # fmt: skip
-"""The other query parameters dropped, in any case: click and campaign ids that no server answers differently to.
-
-A name that some server gives a meaning to (`ref`, `source`, `id`) must not stand here: it would merge different pages.
-"""
+"""Other query parameters to drop, ignoring case: click and campaign ids that do not change the response. A name that
+some server gives a meaning (`ref`, `source`, `id`) must not be added: it would merge different pages."""
 
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 _ENDS: Final = "".join(map(chr, range(0x21)))
@@ -34,9 +32,10 @@ _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 
 def normalize_url(text: str) -> str:
-    """The key under which addresses merge: equal for spellings of one web address, else the text without outer blanks.
+    """Return the merge key of an address: equal for spellings of one web address, else the text without outer blanks.
 
-    Never raises, and is its own key. Outside http, https, ws, wss and ftp only the scheme's case is normalised.
+    Never raises. The key of a key is the key itself. For schemes other than http, https, ws, wss and ftp only the
+    scheme's case is normalised.
     """
     stripped = text.strip(_ENDS)
     if not is_unicode(stripped):
@@ -54,7 +53,7 @@ def normalize_url(text: str) -> str:
 
 
 def host_of(text: str) -> str:
-    """The host of a web address in its ASCII spelling, or nothing where there is none."""
+    """Return the host of a web address in its ASCII spelling; empty if there is none."""
     scheme, _, rest = normalize_url(text).partition("://")
     authority, _ = _split_authority(rest)
     host, _ = _split_port(authority.rpartition("@")[2])
@@ -62,7 +61,7 @@ def host_of(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text has a UTF-8 form, which one with a lone surrogate has not."""
+    """Return whether the text can be encoded as UTF-8, which a lone surrogate prevents."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -94,14 +93,14 @@ def _split_authority(text: str) -> tuple[str, str]:
 
 
 def _split_port(text: str) -> tuple[str, str]:
-    """The host and the rest from the first `:` outside brackets on."""
+    """Return the host, and the rest from the first `:` outside brackets on."""
     start = text.find("]") + 1 if text.startswith("[") else 0
     colon = text.find(":", start)
     return (text, "") if colon < 0 else (text[:colon], text[colon:])
 
 
 def _port(scheme: str, text: str) -> str | None:
-    """The port with its `:`, nothing for the scheme's own, None where it is no port."""
+    """Return the port with its `:`; empty for the scheme's default port, None if it is not a port."""
     if not text:
         return ""
     found = _PORT.fullmatch(text)
@@ -120,7 +119,7 @@ def _userinfo(text: str) -> str:
 
 
 def _path(text: str) -> str:
-    """The path without dot segments; empty segments and a final slash stay, for servers tell them apart."""
+    """Return the path without dot segments; empty segments and a final slash stay, since servers distinguish them."""
     segments = text.replace("\\", "/").split("/")[1:]
     kept: list[str] = []
     ends_open = True
@@ -137,7 +136,7 @@ def _path(text: str) -> str:
 
 
 def _query(text: str) -> str:
-    """The query with its `?`, without tracking parameters; without the `?` too when nothing else was in it."""
+    """Return the query with its `?` and without tracking parameters; empty if nothing else remains."""
     pairs = _in_query(text).split("&")
     kept = [pair for pair in pairs if not _is_tracking(pair)]
     return "?" + "&".join(kept) if kept else ""
@@ -149,16 +148,16 @@ def _is_tracking(pair: str) -> bool:
 
 
 def _fragment(text: str) -> str:
-    """The fragment if it is a route (`#!…`, `#/…`), which names a page; nothing if it names a place in one."""
+    """Return the fragment if it is a route (`#!…`, `#/…`), which names a page; empty if it names a place in a page."""
     if not text.startswith(("!", "/")):
         return ""
     route = _in_fragment(text.partition(":~:")[0])
-    # An encoded `~` is a part of the route: decoded between two colons, it would begin a directive.
+    # An encoded `~` belongs to the route: decoded between two colons, it would begin a text directive.
     return "#" + _DIRECTIVE.sub(":%7E", route)
 
 
 def _encoder(encoded: str) -> Callable[[str], str]:
-    """A function that percent-encodes these, controls and non-ASCII, and decodes what is never encoded."""
+    """Return a function that percent-encodes these characters, controls and non-ASCII, and decodes unreserved ones."""
     table = tuple(
         chr(byte) if 0x20 < byte < 0x7F and chr(byte) not in encoded else f"%{byte:02X}" for byte in range(256)
     )
@@ -174,7 +173,7 @@ def _tidy(escape: re.Match[str]) -> str:
     char = chr(int(digits, 16))
     if stray is None:
         return char if char in _UNRESERVED else f"%{digits}"
-    # Decoded behind a lone `%`, it would make an escape that was not there: `%4%31` is not `%41`.
+    # Decoding it after a lone `%` would create a new escape: `%4%31` is not `%41`.
     return f"{stray}%{digits}"
 
 

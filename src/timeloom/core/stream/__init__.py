@@ -1,1 +1,5 @@
-"""Streams: parsers fed piece by piece, with the same outcome for every way of cutting the input."""
+"""Incremental parsers of a model's reply; their result does not depend on how the stream was cut into pieces.
+
+Reading order: `channels` (the reply), `json_fields` and `decision` (the decision channel), `live_reply` (text shown to
+clients), `surrogates`. `citations` re-exports `CitationRewriter`.
+"""

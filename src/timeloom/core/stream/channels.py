@@ -1,4 +1,4 @@
-"""The channel parser: a model's reply, in pieces of any size, becomes typed events for each channel in it."""
+"""Parses a model's reply, received in pieces of any size, into typed events for each channel."""
 
 import codecs
 import itertools
@@ -14,14 +14,15 @@ DECISION: Final = "ReactDecisionOutV2"
 """The channel that carries one decision as one JSON object."""
 
 OUTSIDE: Final = ""
-"""The `channel` of text that stands in no channel."""
+"""`channel` of text outside every channel."""
 
 MAX_NAME_CHARS: Final = 64
-"""Longest name in a tag. Larger holds back more of what turns out to be no tag; smaller makes long names plain text."""
+"""Longest name in a tag. A larger limit holds back more text that is not a tag; a smaller one makes long names plain
+text."""
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """A channel the model may write: the next open tag ends prose, and in json a close tag inside a string is text."""
+    """A channel that the model may write. The next open tag ends prose; in json a close tag in a string is text."""
 
     name: str
     holds: Literal["prose", "raw", "json"]
@@ -34,11 +35,11 @@ DECLARED: Final = (
     Channel("code", "raw"),
     Channel("summary", "prose"),
 )
-"""The channels of the model's contract."""
+"""The channels that the model is instructed to use."""
 
 
 class Opened(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """A declared channel begins; `index` numbers the instances of one channel from 0."""
+    """Start of a declared channel; `index` numbers the instances of one channel from 0."""
 
     text: ClassVar[str] = ""
     channel: str
@@ -46,7 +47,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """More text of a declared channel, never empty."""
+    """Next piece of text of a declared channel; never empty."""
 
     channel: str
     index: int
@@ -54,7 +55,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """A declared channel ends: by its close tag, by the next channel's open tag, or cut by the end of the stream."""
+    """End of a declared channel: by its close tag, by the next channel's open tag, or by the end of the stream."""
 
     text: ClassVar[str] = ""
     channel: str
@@ -68,7 +69,7 @@ class Closed(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Outside(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """Text that stands in no channel, never empty; `index` numbers the runs of such text."""
+    """Text outside every channel, never empty; `index` numbers the runs of such text."""
 
     channel: ClassVar[str] = OUTSIDE
     index: int
@@ -76,7 +77,7 @@ class Outside(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Undeclared(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """Text of a channel that is not declared, its tags included; `index` numbers the instances of that name."""
+    """Text of an undeclared channel, including its tags; `index` numbers the instances of that name."""
 
     channel: str
     index: int
@@ -84,7 +85,7 @@ class Undeclared(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Violation(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """The model left its contract at this point; the message says how, and what is expected."""
+    """A violation of the channel protocol at this point; the message states the fault and the expected form."""
 
     text: ClassVar[str] = ""
     channel: str
@@ -94,11 +95,11 @@ class Violation(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 Event = Opened | Delta | Closed | Outside | Undeclared | Violation
-"""Every event has `channel`, `index` and `text`; the texts of one channel and index, joined, are what it was given."""
+"""Union of all events. The texts of one channel and index, joined, are the complete text of that instance."""
 
 
 class ChannelParser:
-    """Turns a reply into events; how the reply was cut shows only in the sizes of the text pieces."""
+    """Converts a reply into events; how the reply was cut affects only the sizes of the text pieces."""
 
     __slots__ = (
         "_channel",
@@ -125,12 +126,12 @@ class ChannelParser:
         self._quotes = _Quotes()
         self._counts: dict[str, int] = {}
         self._out: list[Event] = []
-        self._held = ""  # the beginning of what may become a tag
+        self._held = ""  # a possible beginning of a tag
         self._ended = False
         self._leave()
 
     def feed(self, text: str) -> list[Event]:
-        """The events of the next piece of text; what may be the beginning of a tag is held back, and nothing else."""
+        """Return the events of the next piece of text; only a possible beginning of a tag is held back."""
         if self._ended:
             raise ValueError("a closed ChannelParser takes no more text; make a new one for each reply")
         if self._scalars.half or not text.isascii():
@@ -143,11 +144,11 @@ class ChannelParser:
         return self._taken()
 
     def feed_bytes(self, data: bytes) -> list[Event]:
-        """The events of the next bytes of UTF-8, cut anywhere; what is not UTF-8 becomes U+FFFD."""
+        """Return the events of the next UTF-8 bytes, cut anywhere; invalid bytes become U+FFFD."""
         return self.feed(self._utf8.decode(data))
 
     def close(self) -> list[Event]:
-        """The last events: what was held back, and the end of a channel that is still open."""
+        """Return the last events: text that was held back, and the end of a channel that is still open."""
         if self._ended:
             return []
         events = self.feed(self._utf8.decode(b"", final=True))
@@ -160,13 +161,13 @@ class ChannelParser:
 
     @property
     def current(self) -> tuple[str, int] | None:
-        """The declared channel that more text goes on with, and its index; None where something is held back."""
+        """Declared channel and index that more text continues; None if text is held back or no such channel is open."""
         if self._channel is None or self._held or self._scalars.half:
             return None
         return self._name, self._index
 
     def pass_by(self, text: str) -> None:
-        """Takes note of text of the current channel that was not fed: no tag begins in it, or it is inside a string."""
+        """Record text of the current channel that bypassed `feed`: text inside a JSON string, or text without tags."""
         self._last = text
 
     def _taken(self) -> list[Event]:
@@ -188,7 +189,7 @@ class ChannelParser:
         self._write_or_hold(text, done)
 
     def _acts(self, tag: re.Match[str]) -> bool:
-        """Whether the tag means something here, but for being inside a JSON string."""
+        """Return whether the tag has a meaning here, apart from being inside a JSON string."""
         slash, name = tag.groups()
         if self._name == OUTSIDE:
             return not slash
@@ -197,7 +198,7 @@ class ChannelParser:
         return name in self._declared and self._may_be_interrupted(tag.string, tag.start())
 
     def _may_be_interrupted(self, text: str, at: int) -> bool:
-        """Whether this is the start of a line in a channel that the next open tag ends."""
+        """Return whether this is the start of a line in a channel that the next open tag ends."""
         if self._channel is not None and self._channel.holds != "prose":
             return False
         return text[at - 1] == "\n" if at else self._last.endswith("\n")
@@ -234,11 +235,11 @@ class ChannelParser:
         self._leave()
 
     def _leave(self) -> None:
-        self._channel: Channel | None = None  # None in an undeclared channel too; there _name says which
+        self._channel: Channel | None = None  # also None in an undeclared channel, whose name is in _name
         self._name = OUTSIDE
-        self._index = -1  # as long as there is only white space
+        self._index = -1  # -1 until there is more than white space
         self._close_tags: tuple[str, ...] = ()
-        self._last = ""  # what was written last in this channel: the start of a line shows there
+        self._last = ""  # last text of this channel; shows whether a line starts here
         self._quotes.reset()
 
     def _write_or_hold(self, text: str, done: int) -> None:
@@ -253,7 +254,7 @@ class ChannelParser:
         self._write(text[done:])
 
     def _may_become_tag(self, text: str, at: int) -> bool:
-        """Whether more text could make a tag of the end of this text that would mean something here."""
+        """Return whether more text could complete the end of this text to a tag that has a meaning here."""
         if not _TAG_BEGINNING.fullmatch(text, at):
             return False
         if self._name == OUTSIDE:
@@ -304,7 +305,7 @@ class ChannelParser:
 
 
 def coalesce(events: Iterable[Event]) -> list[Event]:
-    """The events with neighbouring pieces of one text joined: the same list for every way of cutting one reply."""
+    """Join neighbouring pieces of one text; the result is the same for every way of cutting one reply."""
     merged: list[Event] = []
     for _, run in itertools.groupby(events, key=lambda event: (type(event), event.channel, event.index)):
         first, *rest = run
@@ -320,7 +321,7 @@ def coalesce(events: Iterable[Event]) -> list[Event]:
 
 
 def body(text: str) -> str:
-    """A channel's text without the one line break after its open tag and the one before its close tag."""
+    """Return a channel's text without the one line break after its open tag and the one before its close tag."""
     text = text.removeprefix("\r").removeprefix("\n") if text.startswith("\r\n") else text.removeprefix("\n")
     return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
 
@@ -335,7 +336,7 @@ _TAG_BEGINNING = re.compile(rf"</?(?:channel:(?:{_NAME.pattern})?|channel|channe
 
 
 class _Quotes:
-    """Follows the quotes of JSON text: a quote after an odd number of backslashes changes nothing."""
+    """Tracks whether JSON text is inside a string; a quote after an odd number of backslashes does not count."""
 
     __slots__ = ("_escaping", "inside")
 
@@ -347,7 +348,7 @@ class _Quotes:
         self._escaping = False
 
     def pass_over(self, text: str) -> None:
-        """Take note of more text: two backslashes cancel each other, a single one cancels the quote after it."""
+        """Process more text: two backslashes cancel each other, a single one cancels the quote after it."""
         if self._escaping:
             text = "\\" + text
         if "\\" in text:

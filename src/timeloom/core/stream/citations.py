@@ -1,4 +1,4 @@
-"""The public path of `CitationRewriter`, which lives in `timeloom.core.citations`."""
+"""Public import path of `CitationRewriter`, which is defined in `timeloom.core.citations`."""
 
 from timeloom.core.citations.rewriter import CitationRewriter
 

@@ -1,4 +1,4 @@
-"""The decision of a round: the typed value of what the model wrote in the decision channel."""
+"""Parses the text of the decision channel into a typed decision."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,10 @@ from timeloom.core.stream.json_fields import FieldEvent, FieldScanner
 from timeloom.core.stream.surrogates import mended
 
 STREAMED_FIELDS: Final = ("final_answer", "notes", "tool_call.params.content")
-"""The strings of a decision that can be shown while they are being written."""
+"""String fields of a decision that can be shown while the model writes them."""
 
 MAX_DECISION_CHARS: Final = 4_000_000
-"""Longest decision read. Smaller refuses files that fit in one reply; larger lets one reply fill memory."""
+"""Longest decision. A smaller limit refuses files that fit in one reply; a larger one lets one reply fill memory."""
 
 _T = TypeVar("_T")
 
@@ -22,11 +22,11 @@ SHAPE: Final = (
     '{"action": "call_tool | complete | exit", "notes": "", "tool_call": {"tool_id": "", "params": {}}, '
     '"final_answer": "", "suggested_followups": []}'
 )
-"""The decision as the model is asked to write it."""
+"""Form in which the model is asked to write a decision."""
 
 
 class CallTool(msgspec.Struct, frozen=True, tag_field="action", tag="call_tool"):
-    """Call this tool; `params` is the JSON object as the model wrote it."""
+    """Decision to call this tool; `params` is the JSON object as the model wrote it."""
 
     tool_id: str
     params: str
@@ -35,7 +35,7 @@ class CallTool(msgspec.Struct, frozen=True, tag_field="action", tag="call_tool")
 
 
 class Complete(msgspec.Struct, frozen=True, tag_field="action", tag="complete"):
-    """End the turn with this answer."""
+    """Decision to end the turn with this answer."""
 
     final_answer: str
     suggested_followups: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Complete(msgspec.Struct, frozen=True, tag_field="action", tag="complete"):
 
 
 class Exit(msgspec.Struct, frozen=True, tag_field="action", tag="exit"):
-    """End the turn without having done what was asked; an answer may say why."""
+    """Decision to end the turn without completing the request; the answer may give the reason."""
 
     final_answer: str = ""
     suggested_followups: tuple[str, ...] = ()
@@ -53,11 +53,11 @@ class Exit(msgspec.Struct, frozen=True, tag_field="action", tag="exit"):
 
 
 Decision = CallTool | Complete | Exit
-"""What the model decided; `ignored` names the fields it wrote that have no meaning there."""
+"""The model's decision; `ignored` names the fields that have no meaning for its action."""
 
 
 class DecisionError(CodedError):
-    """What was written is no decision; the message says what is wrong, where, and what is expected."""
+    """Error for text that is not a decision; the message states the fault, its position and the expected form."""
 
     def __init__(self, wrong: str) -> None:
         super().__init__(
@@ -67,7 +67,7 @@ class DecisionError(CodedError):
 
 
 def parse_decision(text: str) -> Decision:
-    """The decision that is the whole of this text, but for white space and a Markdown fence around it."""
+    """Parse a text that is one decision, apart from white space and a Markdown fence around it."""
     if len(text) > MAX_DECISION_CHARS:
         raise DecisionError(f"it has {len(text)} characters, more than {MAX_DECISION_CHARS}")
     text = mended(text)
@@ -77,17 +77,17 @@ def parse_decision(text: str) -> Decision:
 
 
 class DecisionStream:
-    """Gives the strings of a decision while it is being written, as `parse_decision` finds them in the end."""
+    """Returns the string fields of a decision while it is written, equal to those that `parse_decision` finds later."""
 
     __slots__ = ("_left", "_opening", "_scanner")
 
     def __init__(self, fields: Iterable[str] = STREAMED_FIELDS) -> None:
         self._scanner = FieldScanner(fields)
-        self._left = MAX_DECISION_CHARS  # how much more can belong to a decision
-        self._opening: str | None = ""  # what came before the object, without white space; None once it has begun
+        self._left = MAX_DECISION_CHARS  # characters that can still belong to the decision
+        self._opening: str | None = ""  # text before the object, without white space; None once the object begins
 
     def feed(self, text: str) -> list[FieldEvent]:
-        """The events of the next piece of text, none once it cannot be a decision any more."""
+        """Return the events of the next piece of text; none once the text cannot be a decision."""
         text = text[: self._left]
         self._left -= len(text)
         if self._opening is None:
@@ -98,23 +98,23 @@ class DecisionStream:
         if brace < 0:
             return []
         if self._opening not in _OPENINGS:
-            self._opening = "{"  # is in no opening, so nothing can begin any more
+            self._opening = "{"  # not a valid opening, so no object can begin
             return []
         self._opening = None
         return self._scanner.feed(text[brace:])
 
     @property
     def current(self) -> str | None:
-        """The field whose string goes on, empty if nobody asked for it; None where there is none to go on with."""
+        """Path of the open string value, empty if that field is not followed; None if no string is open."""
         return self._scanner.current
 
     @property
     def room(self) -> int:
-        """How many more characters can belong to the decision."""
+        """Number of characters that can still belong to the decision."""
         return self._left
 
     def pass_by(self, chars: int) -> None:
-        """Takes note of so many characters of the current string that were not fed."""
+        """Record that many characters of the current string bypassed `feed`."""
         self._left -= chars
         self._scanner.pass_by(chars)
 
@@ -128,7 +128,7 @@ def _squeezed(text: str) -> str:
 
 
 def _span(text: str) -> tuple[int, int]:
-    """Where the object begins and the last character that may belong to it ends."""
+    """Return where the object begins and where the last character that may belong to it ends."""
     start = text.find("{")
     opening = _squeezed(text[:start] if start >= 0 else text)
     if start < 0:
@@ -142,8 +142,8 @@ def _span(text: str) -> tuple[int, int]:
 
 
 def _check_structure(text: str, start: int, end: int) -> None:
-    """Refuses what is not one JSON object, what nests too deep, and a field that stands twice."""
-    # What is accepted does not depend on the paths, and without any it is quickest.
+    """Raise unless the text is one JSON object of limited depth without duplicate keys."""
+    # Acceptance does not depend on the paths, and scanning without paths is fastest.
     scanner = FieldScanner(())
     scanner.feed(text[start:end])
     if scanner.problem is not None:
@@ -163,14 +163,14 @@ def _place(text: str, at: int) -> str:
 def _fields(document: str) -> Mapping[str, msgspec.Raw]:
     data = _without_lone_surrogates(document).encode()
     try:
-        msgspec.json.decode(data)  # reads every value, which the next line does not
+        msgspec.json.decode(data)  # decodes every value; the next line keeps them raw
         return _OBJECT.decode(data)
-    except msgspec.DecodeError as error:  # the grammar was checked before: this is a number that no type holds
+    except msgspec.DecodeError as error:  # the grammar is checked already, so this is a number out of range
         raise DecisionError(str(error)) from None
 
 
 def _without_lone_surrogates(document: str) -> str:
-    """The JSON text of the same length in which every lone surrogate escape is the escape of U+FFFD."""
+    """Return JSON text of the same length with every lone surrogate escape replaced by that of U+FFFD."""
     if not _SURROGATE.search(document):
         return document
     return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], document)
@@ -245,7 +245,7 @@ def _params(call: Mapping[str, msgspec.Raw]) -> str:
 def _read(
     fields: Mapping[str, msgspec.Raw], name: str, decoder: msgspec.json.Decoder[_T], inside: str = ""
 ) -> _T | None:
-    """The value of a field; None if it is missing, as if it were null."""
+    """Return the value of a field; None if it is missing or null."""
     if name not in fields:
         return None
     try:
@@ -259,7 +259,7 @@ def _unknown(fields: Mapping[str, msgspec.Raw], known: Iterable[str]) -> list[st
 
 
 def _filled(fields: Mapping[str, msgspec.Raw], *names: str) -> list[str]:
-    """Those of the names whose field says something; the empty values of the shape say nothing."""
+    """Return the names whose fields are not empty; empty values only repeat the template."""
     return [name for name in names if name in fields and _says_something(fields[name])]
 
 

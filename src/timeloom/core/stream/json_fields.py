@@ -1,4 +1,4 @@
-"""An incremental scanner of JSON: the strings at chosen paths come out, decoded, while they are being written."""
+"""Scans JSON incrementally and returns the decoded strings at chosen paths while they arrive."""
 
 import json
 import re
@@ -10,18 +10,19 @@ import msgspec
 from timeloom.core.stream.surrogates import ScalarFeed, mended
 
 MAX_DEPTH: Final = 64
-"""Deepest nesting accepted. Larger comes near the recursion limit of decoders; smaller refuses real parameters."""
+"""Deepest accepted nesting. A larger limit approaches decoders' recursion limits; a smaller one refuses real
+parameters."""
 
 
 class FieldDelta(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """More text of the string at this path, decoded and never empty."""
+    """Next piece of text of the string at this path; decoded, never empty."""
 
     path: str
     text: str
 
 
 class FieldEnd(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """The string at this path is complete; it comes for an empty string too."""
+    """End of the string at this path; also sent for an empty string."""
 
     path: str
 
@@ -30,7 +31,7 @@ FieldEvent = FieldDelta | FieldEnd
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is not JSON, or not accepted, and at which character."""
+    """Error in the JSON text, or a refused construct, and its character position."""
 
     at: int
     what: str
@@ -39,9 +40,9 @@ class Problem(msgspec.Struct, frozen=True):
 class FieldScanner:
     """Reads one JSON object in pieces of any size and follows the strings at dotted paths of object keys.
 
-    It checks the whole grammar. After a problem, or after the object's end, nothing more is read. A key that stands
-    twice in one object is a problem, wherever the object stands: on a path the second value would contradict text that
-    has gone out already, and what is accepted must not depend on the paths. The keys of the open objects are kept.
+    It checks the whole grammar and stops at the first problem or at the end of the object. A duplicate key in any
+    object is a problem: on a followed path the second value would contradict text already returned, and acceptance must
+    not depend on the paths. The scanner therefore stores the keys of all open objects.
     """
 
     __slots__ = (
@@ -61,21 +62,21 @@ class FieldScanner:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.end: int | None = None
-        """How many characters there were up to the end of the object; None before that."""
+        """Number of characters up to the end of the object; None before the end is reached."""
         self.problem: Problem | None = None
         self._over = False
-        self._base = 0  # how many characters came before the text at hand
+        self._base = 0  # number of characters before the current text
         self._held = ""  # the beginning of an escape
         self._expect: _Expect = "object"
-        self._scalar: list[str] = []  # the number or literal being read, which the next piece may continue
-        self._sink: str | list[str] | None = None  # where the string being read goes: a path, a key's pieces, nowhere
-        self._next: _Node | None = _tree(paths)  # where the next value stands, None off every path
+        self._scalar: list[str] = []  # number or literal that the next piece may continue
+        self._sink: str | list[str] | None = None  # target of the open string: a path, a key's pieces or None
+        self._next: _Node | None = _tree(paths)  # node of the next value; None off every path
         self._stack: list[_Level] = []
         self._out: list[FieldEvent] = []
         self._scalars = ScalarFeed()
 
     def feed(self, text: str) -> list[FieldEvent]:
-        """The events of the next piece of text; only an incomplete escape is held back."""
+        """Return the events of the next piece of text; only an incomplete escape is held back."""
         if self._over:
             return []
         if self._scalars.half or not text.isascii():
@@ -93,17 +94,17 @@ class FieldScanner:
 
     @property
     def current(self) -> str | None:
-        """The path of the string value that goes on, empty off every path; None where there is none to go on with."""
+        """Path of the open string value, empty if no path leads to it; None if no string value is open."""
         if self._over or self._held or self._scalars.half or self._expect != "string":
             return None
         return None if isinstance(self._sink, list) else self._sink or ""
 
     def pass_by(self, chars: int) -> None:
-        """Takes note of so many characters of the current string that were not fed; all of them match `CHARACTERS`."""
+        """Record that many characters of the current string, all matching `STRING_CHARACTERS`, bypassed `feed`."""
         self._base += chars
 
     def _string(self, text: str, at: int) -> int:
-        """Reads on in a string and says where to go on."""
+        """Read more of a string; return the position after the characters read."""
         end = _after(CHARACTERS, text, at)
         if end > at and self._sink is not None:
             self._pour(self._sink, text[at:end])
@@ -145,7 +146,7 @@ class FieldScanner:
         return level.node.children.get(key) if level.node else None
 
     def _structure(self, text: str, at: int) -> int:
-        """Reads one mark between strings and says where to go on."""
+        """Read one token between strings; return the position after it."""
         if self._scalar:
             end = _after(_WORD, text, at)
             self._scalar.append(text[at:end])
@@ -176,7 +177,7 @@ class FieldScanner:
         return at + 1
 
     def _skip_plain(self, text: str, at: int) -> int:
-        """Skips what no path leads to and what holds nothing else, many items at once, for one by one is slow."""
+        """Skip scalar items and members off every path, many at once, since one by one is slow."""
         if not self._stack or self._stack[-1].node:
             return at
         is_object = self._stack[-1].is_object
@@ -190,7 +191,7 @@ class FieldScanner:
         return end
 
     def _take_keys(self, text: str, at: int, end: int) -> None:
-        """Takes in the keys of these members, all at once if none of them stands twice."""
+        """Record the keys of these members, all at once if there is no duplicate."""
         known = self._stack[-1].keys
         keys = list(map(decoded, _MEMBER.findall(text, at, end)))
         new = set(keys)
@@ -251,8 +252,8 @@ _ALLOWED: dict[_Expect, str] = {
 
 _HEX = "[0-9A-Fa-f]"
 _HIGH = "[Dd][89ABab]"
-# The first half of a surrogate pair is taken only when what follows it can be judged: a pair is never decoded apart.
-# Groups are atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
+# The first half of a surrogate pair matches only together with its context, so that a pair is never decoded apart.
+# Groups are atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
 CHARACTERS: Final = re.compile(
     rf"""(?>(?:[^"\\\x00-\x1f\ud800-\udfff]++"""
     rf"""|\\["\\/bfnrt]"""
@@ -260,7 +261,7 @@ CHARACTERS: Final = re.compile(
     rf"""|\\u{_HIGH}{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}})"""
     r""")+)"""
 )
-"""Whole characters of a string, as they are written."""
+"""Complete characters of a JSON string, including escapes."""
 
 _ESCAPE_BEGINNING = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}{_HEX}{{2}}(?:\\(?:u{_HEX}{{0,3}})?)?))?")
 
@@ -276,7 +277,7 @@ _decode = json.JSONDecoder(strict=False).raw_decode
 
 
 class _Node:
-    """A place in the documents that are read: the string here is followed if it has a path."""
+    """A position in the followed documents; the string at this position is followed if `path` is set."""
 
     __slots__ = ("children", "path")
 
@@ -286,7 +287,7 @@ class _Node:
 
 
 class _Level:
-    """An object or list that is open: `node` if a path leads through it, and the keys it had so far."""
+    """An open object or list: its node if a path leads through it, and the keys so far."""
 
     __slots__ = ("is_object", "keys", "node")
 
@@ -307,7 +308,7 @@ def _tree(paths: Iterable[str]) -> _Node:
 
 
 def decoded(raw: str) -> str:
-    """The text of these characters of a string, which end with no half of a surrogate pair."""
+    """Return the text of these string characters, which must not end with half of a surrogate pair."""
     return raw if "\\" not in raw else mended(_decode(f'"{raw}"')[0])
 
 

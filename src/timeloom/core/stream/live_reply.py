@@ -1,4 +1,4 @@
-"""Live text: what clients see of a reply while it is being written."""
+"""Extracts the text that clients see of a reply while the model writes it."""
 
 import re
 from dataclasses import dataclass
@@ -12,35 +12,36 @@ from timeloom.core.stream.decision import DecisionStream
 from timeloom.core.stream.json_fields import CHARACTERS, FieldDelta, decoded
 
 SHOWN_CHANNELS: Final = ("thinking", "code")
-"""The channels that clients see while they are written."""
+"""Channels that clients see live."""
 
 SHOWN_FIELDS: Final = {"final_answer": "answer", "notes": "timeline_text", "tool_call.params.content": "canvas"}
-"""The fields of a decision that clients see while they are written, and the channel they see them on."""
+"""Fields of a decision that clients see live, each with the channel on which they see it."""
 
 FILE_FIELD: Final = "tool_call.params.path"
-"""The field of a decision that says which file is written."""
+"""Field of a decision that names the file being written."""
 
 CHANNEL_FIELD: Final = "tool_call.params.channel"
-"""The field of a decision that says where a file is shown; where it says `internal` before the text, that is not."""
+"""Field of a decision that names the channel of a file; if it precedes the text and is `internal`, the text is not
+shown."""
 
 INTERNAL: Final = "internal"
 
 
 class LiveDelta(msgspec.Struct, frozen=True, gc=False):
-    """Text on its way: provisional until the round's blocks are stored."""
+    """Live text, provisional until the round's blocks are stored."""
 
     channel: str
     index: int
     text: str
     file: str = ""
-    """Of a file that is being written, its path, where that was said before."""
+    """Path of the file being written, if the path precedes the text."""
 
 
 class LiveReply:
-    """Takes a reply in pieces and gives what of it is shown; the whole does not depend on how it was cut.
+    """Receives a reply in pieces and returns the visible text; the joined result does not depend on the cuts.
 
-    Nearly every piece only goes on with the text before it. Such a piece takes a short way: the parsers are told later
-    what passed them by.
+    Nearly every piece only continues the text before it. Such a piece bypasses the parsers, which are synchronised
+    later.
     """
 
     __slots__ = ("_decisions", "_known", "_parser", "_way")
@@ -48,11 +49,11 @@ class LiveReply:
     def __init__(self) -> None:
         self._parser = ChannelParser()
         self._decisions: dict[int, DecisionStream] = {}
-        self._known: dict[tuple[int, str], str] = {}  # what the decisions say of the files they write
+        self._known: dict[tuple[int, str], str] = {}  # path and channel of the files that the decisions write
         self._way: _Way | None = None
 
     def feed(self, text: str) -> list[LiveDelta]:
-        """What the next piece of the reply adds."""
+        """Return the visible text in the next piece of the reply."""
         way = self._way
         if way is None:
             return self._feed(text)
@@ -87,14 +88,14 @@ class LiveReply:
     def _show_field(self, index: int, field: FieldDelta, shown: list[LiveDelta]) -> None:
         if field.path not in SHOWN_FIELDS:
             known = self._known.get((index, field.path), "")
-            # A longer one is no path, and would be copied at each of its pieces.
+            # A longer text is not a path, and appending to it would copy it for each piece.
             if len(known) <= MAX_PATH_CHARS:
                 self._known[index, field.path] = known + field.text
         elif channel := self._channel(field.path, index):
             shown.append(LiveDelta(channel, index, field.text, self._file(channel, index)))
 
     def _channel(self, field: str, index: int) -> str:
-        """Where the text of the field is shown; empty where it is not."""
+        """Return the channel on which the field's text is shown; empty if it is not shown."""
         channel = SHOWN_FIELDS.get(field, "")
         is_kept = channel == "canvas" and self._known.get((index, CHANNEL_FIELD)) == INTERNAL
         return "" if is_kept else channel
@@ -103,7 +104,7 @@ class LiveReply:
         return self._known.get((index, FILE_FIELD), "") if channel == "canvas" else ""
 
     def _short_way(self) -> "_Way | None":
-        """The way of text that only goes on, None where all text must go through the parsers."""
+        """Return the fast path for text that only continues; None if all text must go through the parsers."""
         current = self._parser.current
         if current is None:
             return None
@@ -126,24 +127,24 @@ class LiveReply:
 
 @dataclass(slots=True)
 class _Way:
-    """Where text goes that only goes on, and what went there."""
+    """Destination of text that only continues, and the text that has bypassed the parsers."""
 
     channel: str
-    """Where it is shown; empty where it is not."""
+    """Channel on which the text is shown; empty if it is not shown."""
     index: int
     file: str = ""
     decision: DecisionStream | None = None
     room: int = 2**62
-    """How many characters may still pass."""
+    """Number of characters that may still bypass the parsers."""
     last: str = ""
-    """The piece that passed last."""
+    """Most recent piece that bypassed the parsers."""
 
     def takes(self, text: str) -> bool:
-        """Whether the text only goes on."""
+        """Return whether the text only continues the text before it."""
         if self.decision is not None:
             return len(text) <= self.room and CHARACTERS.fullmatch(text) is not None
         return text != "" and not _BEGINNING.search(text)
 
 
 _BEGINNING: Final = re.compile(r"[\ud800-\udfff]|</?(?:c|\Z)")
-"""What may become a tag of a channel with more text, and what is half of a character."""
+"""Matches a possible beginning of a channel tag, and half of a surrogate pair."""

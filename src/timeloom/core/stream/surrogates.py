@@ -1,19 +1,19 @@
-"""Unicode text in pieces: surrogate halves are joined across a cut, and lone ones become U+FFFD."""
+"""Joins surrogate pairs across the pieces of a stream and replaces lone surrogates by U+FFFD."""
 
 REPLACEMENT = "\ufffd"
 
 
 class ScalarFeed:
-    """Gives back text in which every character can be encoded; the whole does not depend on how it was cut."""
+    """Converts pieces of text to text that can be encoded; the joined result does not depend on the cuts."""
 
     __slots__ = ("half",)
 
     def __init__(self) -> None:
         self.half = ""
-        """The first half of a pair, held until its other half can have come; empty most of the time."""
+        """First half of a pair, held until the next character arrives; usually empty."""
 
     def feed(self, text: str) -> str:
-        """The text so far unseen, less a first half at its end."""
+        """Return the new text without a first half at its end."""
         text = self.half + text
         self.half = ""
         if "\ud800" <= text[-1:] <= "\udbff":
@@ -22,14 +22,14 @@ class ScalarFeed:
         return mended(text)
 
     def close(self) -> str:
-        """What is left when no more text comes."""
+        """Return U+FFFD if a first half is left at the end of the text; else an empty string."""
         left = REPLACEMENT if self.half else ""
         self.half = ""
         return left
 
 
 def mended(text: str) -> str:
-    """The text with its surrogate pairs joined and its lone surrogates replaced by U+FFFD."""
+    """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,1 +1,1 @@
-"""Views: pure folds over the timeline, each kept up to date one entry at a time."""
+"""Views: pure folds over the timeline, each updated one entry at a time."""

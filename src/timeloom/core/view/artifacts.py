@@ -1,4 +1,4 @@
-"""Artifacts: files, results and attachments by path, with their versions."""
+"""The view of artifacts: files, results and attachments by path, with their versions."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
 READING_TOOLS: Final = frozenset({"react.read", "react.pull"})
-"""Tools that show an artifact again; what they emit at its path is no new version of it."""
+"""Tools that show an existing artifact; their output at its path is not a new version."""
 
 
 class Version(msgspec.Struct, gc=False):
-    """What one call, or one upload, left at a path: the seqs of its metadata and of its content."""
+    """The entries that one call or one upload wrote at a path: metadata and content."""
 
     tool_call_id: CallId | None
     digest_seq: int | None = None
@@ -21,34 +21,34 @@ class Version(msgspec.Struct, gc=False):
 
 
 class Artifact(msgspec.Struct, gc=False):
-    """An artifact's versions, oldest first, and what its newest metadata says of it."""
+    """The versions of an artifact, oldest first, and its newest metadata."""
 
     versions: list[Version] = []
     by_call: dict[str, int] = {}
-    """The place among the versions of what each call left."""
+    """The index of each call's version."""
     digest: Digest | None = None
 
     @property
     def edited(self) -> bool:
-        """Whether an earlier version exists."""
+        """Whether there is more than one version."""
         return len(self.versions) > 1
 
     @property
     def latest(self) -> Version:
-        """The version that the path means."""
+        """The newest version, which the path names."""
         return self.versions[-1]
 
 
 class ArtifactsView(msgspec.Struct):
-    """Every artifact by its logical path, in the order they were first heard of; hidden or not."""
+    """Every artifact by its logical path, in order of first appearance, including hidden ones."""
 
     artifacts: dict[str, Artifact] = {}
     reading_calls: dict[str, bool] = {}
     edit_seqs: dict[int, bool] = {}
-    """The metadata entries of every version but the first of its artifact."""
+    """The metadata entries of every version except the first of each artifact."""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         match entry.block:
             case ToolCall(tool_id=tool_id, tool_call_id=call_id):
                 if tool_id in READING_TOOLS:
@@ -65,7 +65,7 @@ class ArtifactsView(msgspec.Struct):
                 pass
 
     def is_reading(self, turn: TurnId, call_id: CallId) -> bool:
-        """Whether that call only shows artifacts again."""
+        """Whether that call only shows existing artifacts."""
         return f"{turn}.{call_id}" in self.reading_calls
 
     def _add_digest(self, entry: Entry, call_id: CallId | None, digest: Digest) -> None:
@@ -85,7 +85,7 @@ class ArtifactsView(msgspec.Struct):
             version.content_seqs.append(entry.seq)
 
     def _version(self, entry: Entry, path: str, call_id: CallId | None) -> Version | None:
-        """The version to which the call's blocks at that path belong; none where the call only shows it again."""
+        """Return the version that the call's blocks belong to, or None if the call only shows the artifact."""
         key = _key(entry, call_id)
         artifact = self.artifacts.get(path)
         if artifact is None:

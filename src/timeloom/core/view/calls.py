@@ -1,4 +1,4 @@
-"""Tool calls and what belongs to each: notes, code, notices, receipts and content."""
+"""The view of tool calls and their entries: notes, code, notices, receipts and content."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ from timeloom.core.timeline import Entry
 
 
 class Call(msgspec.Struct, gc=False):
-    """One call: the seqs of its parts; no receipt means that nobody knows whether it ran."""
+    """The entries of one call; without a receipt it is unknown whether the call ran."""
 
     tool_call_id: CallId
     tool_id: str = ""
@@ -30,17 +30,17 @@ class Call(msgspec.Struct, gc=False):
     failed: bool = False
     approved: bool | None = None
     inner: list[CallId] = []
-    """The calls that it made itself, as a program does."""
+    """The nested calls that this call made, as a program does."""
 
 
 class CallsView(msgspec.Struct):
-    """All calls by turn and call id, in the order they were first heard of, and those without a receipt."""
+    """All calls by turn and call id, in order of first appearance, and the calls without a receipt."""
 
     calls: dict[str, Call] = {}
     open: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         match entry.block:
             case ToolCall(tool_call_id=call_id, tool_id=tool_id, by=outer):
                 call = self._call(entry, call_id)
@@ -63,7 +63,7 @@ class CallsView(msgspec.Struct):
                 pass
 
     def get(self, turn: TurnId, call_id: CallId) -> Call | None:
-        """The call of that turn, if anything of it was heard."""
+        """Return the call of that turn, or None if it is unknown."""
         return self.calls.get(_key(turn, call_id))
 
     def _add_result(self, entry: Entry, result: ResultDigest | ResultStatus | ResultContent) -> None:

@@ -1,4 +1,4 @@
-"""Restored order: what happened in the order in which it began, not in which it was stored."""
+"""Sorts entries by the time at which they began instead of the time at which they were stored."""
 
 from collections.abc import Iterable
 
@@ -9,10 +9,10 @@ from timeloom.core.timeline import Entry, microseconds_between
 
 
 def restored(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries of whole turns, with each event where it began by its own word, and its attachments behind it.
+    """Return the entries of complete turns, with each event at its stated start time and its attachments after it.
 
-    An event stays within its turn, behind what opened it; one that says that it begins after it was stored is not
-    believed. Everything else keeps its order.
+    An event stays within its turn and after the start of the turn. A stated time later than the stored time is ignored.
+    All other entries keep their order.
     """
     times = _Times()
     found = [(times.began_us(entry), entry.seq, entry) for entry in entries]
@@ -20,7 +20,7 @@ def restored(entries: Iterable[Entry]) -> list[Entry]:
 
 
 class _Times:
-    """When entries began, counted from the first of them."""
+    """Start times of entries, in microseconds since the first entry."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -30,7 +30,7 @@ class _Times:
 
     def began_us(self, entry: Entry) -> int:
         self._first = self._first or entry.ts
-        # A clock that went back does not bring what came later before what came first.
+        # A clock that jumped back must not move later entries before earlier ones.
         self._latest_us = max(self._latest_us, microseconds_between(self._first, entry.ts))
         match entry.block:
             case TurnStarted():

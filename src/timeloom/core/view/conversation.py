@@ -1,4 +1,4 @@
-"""The conversation as a whole: whose it is, its title, and its times."""
+"""The view of a conversation's header, title and times."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from timeloom.core.timeline import Entry
 
 
 class ConversationView(msgspec.Struct):
-    """Header and title, the first and the last time, and how often something was erased."""
+    """The header, the title, the first and the last timestamp, and the number of erasures."""
 
     header: ConversationStarted | None = None
     title: str = ""
@@ -16,7 +16,7 @@ class ConversationView(msgspec.Struct):
     last_ts: str = ""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         self.started_ts = self.started_ts or entry.ts
         self.last_ts = entry.ts
         match entry.block:

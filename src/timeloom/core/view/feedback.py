@@ -1,4 +1,4 @@
-"""Feedback: what people and machines thought of the turns, as far as it stands."""
+"""The view of the feedback that currently applies to each turn."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from timeloom.core.view.turn_index import hint
 
 
 class Given(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Feedback that stands: the entry that has it, and what a list shows of it."""
+    """Feedback that currently applies: its entry, and the fields that lists show."""
 
     seq: int
     origin: Origin
@@ -24,12 +24,12 @@ class Given(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing: what it said was erased, or it never did."""
+        """Whether the feedback has no content, for example because it was erased."""
         return self.reaction is None and self.confidence is None and not self.hint
 
 
 class FeedbackCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many reactions of people stand, by what they say, and how much machines have said beside them."""
+    """The number of people's reactions by value, and the number of machine feedbacks."""
 
     ok: int = 0
     not_ok: int = 0
@@ -38,28 +38,28 @@ class FeedbackCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, said: Iterable[str]) -> "FeedbackCounts":
-        """The counts of reactions, where `machine` stands for what a machine said; any other word counts nowhere."""
+        """Return the counts of these reactions, where `machine` counts machine feedback; other values are ignored."""
         every = Counter(said)
         return cls(ok=every["ok"], not_ok=every["not_ok"], neutral=every["neutral"], machine=every["machine"])
 
     @property
     def satisfaction(self) -> float | None:
-        """The share of people's reactions that are `ok`; None where nobody has reacted."""
+        """The share of people's reactions that are `ok`; None if there are no reactions."""
         reactions = self.ok + self.not_ok + self.neutral
         return self.ok / reactions if reactions else None
 
 
 class FeedbackView(msgspec.Struct):
-    """The feedback of each turn in the order it was given, and the turns in the order of their newest.
+    """The feedback of each turn in the order it was given, and the turns in the order of their newest feedback.
 
-    Of a turn the newest word of a person stands: one that says nothing takes back what was said before. What machines
-    say is added to what is there.
+    For each turn, a person's newest feedback replaces the previous one, and empty feedback removes it. Machine feedback
+    is added to the existing feedback.
     """
 
     turns: dict[TurnId, list[Given]] = {}
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         if not isinstance(entry.block, Feedback):
             return
         given, before = _given(entry.seq, entry.block), self.turns.pop(entry.turn_id, [])
@@ -72,13 +72,13 @@ class FeedbackView(msgspec.Struct):
 
 
 def count(given: Iterable[Given]) -> FeedbackCounts:
-    """The counts of this feedback."""
+    """Return the counts of this feedback."""
     said = (one for one in given if not one.is_empty)
     return FeedbackCounts.of((one.reaction or "") if one.origin == "user" else one.origin for one in said)
 
 
 def says_nothing(block: Feedback) -> bool:
-    """Whether the feedback has no word, reaction or confidence."""
+    """Whether the feedback has no text, reaction or confidence."""
     return _given(0, block).is_empty
 
 

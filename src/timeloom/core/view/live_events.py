@@ -1,4 +1,4 @@
-"""Live events: what reached the newest turn from outside since its model was last asked."""
+"""The view of events that reached the newest turn since its model was last asked."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.turn_index import hint
 
 MAX_EVENTS: Final = 8
-"""Most events that are kept, the newest. They stand whole in the turn; this is a reminder in the tail."""
+"""Maximum number of events, the newest. The turn contains them in full; this list is a reminder in the tail."""
 
 
 class LiveEvent(msgspec.Struct, frozen=True):
-    """An event: its kind, its time, where it is read, and how it begins."""
+    """An event: its kind, time, path and the beginning of its text."""
 
     kind: str
     ts: str
@@ -23,16 +23,16 @@ class LiveEvent(msgspec.Struct, frozen=True):
 
 
 class LiveEventsView(msgspec.Struct):
-    """The events that the model has not been asked with yet, the newest at the end; `earlier` counts those before."""
+    """The events that no request has included yet, newest last; `earlier` counts older events of the turn."""
 
     turn_id: TurnId = NO_TURN
     events: list[LiveEvent] = []
     earlier: int = 0
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         if isinstance(entry.block, Feedback):
-            # It may be of an earlier turn, which is not the one that runs.
+            # Feedback may belong to an earlier turn and must not reset the current one.
             return
         if entry.turn_id not in (NO_TURN, self.turn_id):
             self.turn_id, self.events, self.earlier = entry.turn_id, [], 0

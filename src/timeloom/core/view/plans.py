@@ -1,4 +1,4 @@
-"""Plans: every lineage with its newest snapshot, which are open, and the one that is current."""
+"""The view of plans: the newest snapshot of each plan, the open plans, and the current plan."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -14,15 +14,15 @@ from timeloom.core.plans.snapshot import PlanSnapshot, PlanState
 from timeloom.core.timeline import Entry
 
 MAX_ANNOUNCED: Final = 4
-"""Most open plans that a round is shown. Fewer hides what could be taken up again; more crowds the uncached tail."""
+"""Maximum number of open plans in a prompt. Fewer hide plans that could be resumed; more crowd the uncached tail."""
 
 MAX_SKELETONS: Final = 20
-"""Most plans that one compacted history lists. Fewer forgets plans that are still wanted; without a bound each
-compaction would repeat all plans there ever were."""
+"""Maximum number of plans in one compacted history. Fewer lose plans that are still wanted; without a limit, each
+compaction would repeat all plans of the conversation."""
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """A plan's newest snapshot, the entry that holds it, and the last entry that shows the plan."""
+    """The newest snapshot of a plan, its entry, and the last entry that shows the plan."""
 
     snapshot: PlanSnapshot
     seq: int
@@ -30,14 +30,14 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 class PlansView(msgspec.Struct):
-    """All lineages and the open ones among them, both ordered by their last change; the current plan is always open."""
+    """All plans and the open ones among them, ordered by their last change; the current plan is always open."""
 
     lineages: dict[PlanId, Lineage] = {}
     open_seqs: dict[PlanId, int] = {}
     current: PlanId | None = None
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry; only snapshots change how plans stand."""
+        """Fold in the next entry; only snapshots change the state of a plan."""
         match entry.block:
             case PlanRecorded(snapshot=snapshot, change=change):
                 self._record(snapshot, entry.seq)
@@ -49,28 +49,28 @@ class PlansView(msgspec.Struct):
                 pass
 
     def latest(self, plan_id: PlanId) -> PlanSnapshot | None:
-        """The newest snapshot of that plan."""
+        """Return the newest snapshot of that plan."""
         lineage = self.lineages.get(plan_id)
         return lineage.snapshot if lineage else None
 
     def latest_seq(self, plan_id: PlanId) -> int | None:
-        """The entry that `ar:plan.latest:<id>` means."""
+        """Return the entry that `ar:plan.latest:<id>` names."""
         lineage = self.lineages.get(plan_id)
         return lineage.seq if lineage else None
 
     def state(self, plan_id: PlanId) -> PlanState | None:
-        """How that plan stands; nothing for an unknown one."""
+        """Return the state of that plan, or None if it is unknown."""
         snapshot = self.latest(plan_id)
         return snapshot.state if snapshot else None
 
     def last_open(self, limit: int) -> Sequence[PlanSnapshot]:
-        """The open plans that changed last, the newest at the end."""
+        """Return the open plans that changed last, newest last."""
         newest_first = islice(reversed(self.open_seqs), limit)
         return tuple(self.lineages[plan_id].snapshot for plan_id in newest_first)[::-1]
 
     def _record(self, snapshot: PlanSnapshot, seq: int) -> None:
         plan_id = snapshot.plan_id
-        # Taken out first, because a key that stays keeps its old place in the order.
+        # Removed first, because overwriting a key keeps its old position in the dict.
         self.lineages.pop(plan_id, None)
         self.open_seqs.pop(plan_id, None)
         self.lineages[plan_id] = Lineage(snapshot, seq, shown_seq=seq)
@@ -91,12 +91,12 @@ class PlansView(msgspec.Struct):
 
 
 def carried_over(view: PlansView) -> PlanSnapshot | None:
-    """The plan that a new turn takes up: the current one and no other."""
+    """Return the plan that a new turn resumes: the current plan, if there is one."""
     return None if view.current is None else view.latest(view.current)
 
 
 def announced(view: PlansView) -> tuple[PlanSnapshot, ...]:
-    """The open plans that a round is shown, the last changed at the end; the current one is always among them."""
+    """Return the open plans for a prompt, last changed at the end; the current plan is always included."""
     shown = tuple(view.last_open(MAX_ANNOUNCED))
     current = carried_over(view)
     if current is None or current in shown:
@@ -105,10 +105,10 @@ def announced(view: PlansView) -> tuple[PlanSnapshot, ...]:
 
 
 def skeletons(view: PlansView, first_seq: int, last_seq: int) -> tuple[PlanSkeleton, ...]:
-    """What stays of the plans that a compaction of these entries takes out of sight, the last changed at the end.
+    """Return the plan skeletons that a compaction of these entries keeps, last changed at the end.
 
-    A plan counts where the last entry that shows it is among them: its newest snapshot, or an older history that
-    listed it and goes too. Of more than `MAX_SKELETONS` the ones that changed last are kept.
+    A plan counts if the last entry that shows it is in the range: its newest snapshot, or an older history that listed
+    it. Of more than `MAX_SKELETONS` plans, the ones that changed last are kept.
     """
     covered = (line for line in reversed(view.lineages.values()) if first_seq <= line.shown_seq <= last_seq)
     kept = [_skeleton(line.snapshot) for line in islice(covered, MAX_SKELETONS)]

@@ -1,4 +1,4 @@
-"""Progress: how far the newest turn has come, as far as the next step depends on it."""
+"""The view of the newest turn's progress, from which the next step is chosen."""
 
 from typing import Final, Literal
 
@@ -27,90 +27,91 @@ from timeloom.core.timeline import NO_TURN, Entry
 from timeloom.core.view.turn_index import hint
 
 CANCEL: Final = "cancel"
-"""The kind of the external event that ends the running turn."""
+"""The kind of the external event that ends the current turn."""
 
 STEERED: Final = "steered"
-"""The error of a request that was cut short from outside; it is no failure of the model."""
+"""The error code of a request that a steer interrupted; it is not a failure of the model."""
 
 MODEL: Final = "model"
-"""What stands for the tool where a person is asked about a model call; no tool has an id without a dot."""
+"""The tool id in approval requests for model calls. Real tool ids contain a dot."""
 
 Asked = Literal["no", "asked", "answered", "failed"]
 
 Leave = Literal["started", "asked", "approved", "refused"]
-"""How far a step is that may need a person's leave: begun without or with it, or waiting for it, or answered."""
+"""The state of a step that may need approval: running, waiting for approval, approved or refused."""
 
 
 class Question(msgspec.Struct):
-    """What a person was asked about a step, and what came of it."""
+    """A step that may need a person's approval, and the state of that approval."""
 
     call_id: CallId
     policy: str = ""
     leave: Leave = "started"
     said: str = ""
-    """Who decided and why."""
+    """Who decided, and the reason."""
     withdrawn: bool = False
-    """Whether the user changed course since it was asked or begun: nobody is to decide, and it is not run again."""
+    """Whether the user steered after the step was proposed or begun. Such a step needs no decision and does not run
+    again."""
 
     @property
     def is_asked(self) -> bool:
-        """Whether a person may still decide."""
+        """Whether the step still waits for a person's decision."""
         return self.leave == "asked" and not self.withdrawn
 
 
 class ProgressView(msgspec.Struct):
-    """The round that is running: what was asked, what came back, which calls it made, and what arrived meanwhile."""
+    """The state of the current round: requests, replies, calls, and messages that arrived meanwhile."""
 
     turn_id: TurnId = NO_TURN
     running: bool = False
     round: int = 0
     asked: Asked = "no"
-    """Whether the model was asked in this round, and how that ended."""
+    """Whether the model was asked in this round, and the outcome."""
     answer_seq: int = 0
     error: str = ""
     detail: str = ""
     attempts: int = 0
-    """Requests sent in this round."""
+    """Number of requests sent in this round."""
     failures: int = 0
-    """Requests that failed in a row."""
+    """Number of consecutive failed requests."""
     lost: int = 0
-    """Requests of this round in a row of which nobody knows the outcome."""
+    """Number of consecutive requests of this round whose outcome is unknown."""
     told: bool = False
-    """Whether the model was told, after its answer, that it cannot be carried out."""
+    """Whether the model was informed that its last reply cannot be executed."""
     refusals: int = 0
-    """Answers in a row that could not be carried out."""
+    """Number of consecutive replies that could not be executed."""
     calls: list[CallId] = []
-    """The calls that this round made, in order."""
+    """The calls of this round, in order."""
     open_call: Question | None = None
     """The call that has no receipt yet."""
     model_call: Question | None = None
-    """The model call that a person was asked about and that was not made yet."""
+    """The model call that needs approval and was not made yet."""
     gate: tuple[str, str] | None = None
-    """The policy that refused the model call, and why."""
+    """The policy that refused the model call, and its reason."""
     acted: int = 0
-    """Actions of the round's answer that were begun: calls and answers."""
+    """Number of actions of the round's reply that have begun: calls and answers."""
     credits: int = 0
-    """Rounds that follow-ups added to the turn's limit."""
+    """Number of rounds that follow-ups added to the turn's limit."""
     unseen: list[int] = []
-    """What arrived from outside since the model was last asked."""
+    """Entries that arrived from outside since the model was last asked."""
     steered: bool = False
-    """Whether the user changed course since the model was last asked."""
+    """Whether the user steered since the model was last asked."""
     steered_round: int | None = None
-    """The round in which the user last changed course; only a few more are left then."""
+    """The round in which the user last steered; only a few rounds remain after it."""
     stopped: bool = False
-    """Whether the user said stop."""
+    """Whether the user stopped the turn."""
     cancelled: str = ""
-    """Who cancelled the turn from outside and why; empty while nobody has."""
+    """Who cancelled the turn and why; empty if the turn was not cancelled."""
     tool_calls: dict[str, int] = {}
-    """How often the turn has called each tool."""
+    """Number of calls of each tool in this turn."""
 
     @property
     def is_called_off(self) -> bool:
-        """Whether nothing is to be begun in this turn any more."""
+        """Whether the turn was stopped or cancelled, so that no new action may begin."""
         return self.stopped or bool(self.cancelled)
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         if isinstance(entry.block, TurnStarted):
             self._begin_turn(entry)
         elif entry.turn_id == self.turn_id and entry.turn_id != NO_TURN:
@@ -170,7 +171,7 @@ class ProgressView(msgspec.Struct):
     def _add_action(self, entry: Entry) -> None:
         match entry.block:
             case ToolCall(tool_id=tool_id, by=str()):
-                # No step of the model's: the call that made it is still the open one.
+                # A nested call is not a step of the model: the outer call is still the open one.
                 self.tool_calls[tool_id] = self.tool_calls.get(tool_id, 0) + 1
             case ToolCall(tool_call_id=call_id, tool_id=tool_id):
                 self.calls.append(call_id)

@@ -1,4 +1,4 @@
-"""The sources pool as the log has it, and where each source was used."""
+"""The view of the sources pool and of the entries that cite each source."""
 
 import msgspec
 from msgspec import field
@@ -9,13 +9,13 @@ from timeloom.core.timeline import Entry
 
 
 class SourcesView(msgspec.Struct):
-    """The pool, and for each sid the entries that say they used it."""
+    """The pool, and for each source id the entries that used the source."""
 
     pool: SourcesPool = field(default_factory=SourcesPool)
     used_at: dict[int, list[int]] = {}
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         match entry.block:
             case SourcesAdded(rows=rows):
                 self.pool.add_rows(rows)

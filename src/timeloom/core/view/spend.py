@@ -1,4 +1,4 @@
-"""What was spent: model calls, tokens, money, rounds, tool calls and time, in all and per turn."""
+"""The view of spent amounts: model calls, tokens, money, rounds, tool calls and time, in total and per turn."""
 
 from typing import Final, assert_never
 
@@ -21,11 +21,11 @@ from timeloom.core.ids import TurnId
 from timeloom.core.timeline import Entry, microseconds_between
 
 MAX_SUM: Final = 2**63 - 1
-"""Where sums stop growing."""
+"""The value at which sums stop growing."""
 
 
 class Spend(msgspec.Struct, gc=False):
-    """Sums over some part of a conversation."""
+    """Sums over a part of a conversation."""
 
     model_calls: int = 0
     tool_calls: int = 0
@@ -36,16 +36,16 @@ class Spend(msgspec.Struct, gc=False):
     output_tokens: int = 0
     cost_nano_usd: int = 0
     unknown_costs: int = 0
-    """Model calls whose cost nobody knows: where there are any, the cost is at least `cost_nano_usd`."""
+    """Number of model calls with unknown cost. If there are any, the cost is at least `cost_nano_usd`."""
     wall_us: int = 0
-    """How long model and tool calls took, without those that a crash cut off and without waiting for people."""
+    """Total duration of model and tool calls, without calls cut off by a crash and without waiting for people."""
 
     def add(self, block: ModelAnswered | ToolCall | RoundStarted) -> None:
-        """Takes in what costs."""
+        """Add the costs of one block."""
         match block:
             case ModelAnswered(usage=usage, usage_reported=reported, priced=priced):
                 self.model_calls += 1
-                # A guess of nothing is none: the model costs nothing.
+                # An estimate of zero cost for real usage is exact: the model is free.
                 is_guess = not reported and (usage.cost_nano_usd > 0 or usage == Usage())
                 self.unknown_costs += not priced or is_guess
                 self.input_tokens = _sum(self.input_tokens, usage.input_tokens)
@@ -68,12 +68,12 @@ class SpendView(msgspec.Struct):
     by_turn: dict[TurnId, Spend] = {}
     by_model: dict[str, Spend] = {}
     outcomes: dict[CallPurpose, int] = {}
-    """How often a model was asked for each purpose and what came of it was recorded."""
+    """Number of model calls with a recorded outcome, by purpose."""
     began: dict[str, str] = {}
-    """When the calls of the newest turn began that are under way, by the purpose of a model call or a call's id."""
+    """Start times of the open calls of the newest turn, by the purpose of a model call or by call id."""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         self._add_time(entry)
         block = entry.block
         if not isinstance(block, ModelAnswered | ToolCall | RoundStarted):
@@ -89,12 +89,12 @@ class SpendView(msgspec.Struct):
             case TurnStarted():
                 self.began = {}
             case ToolCall(by=str()):
-                # Its time is part of that of the call that made it.
+                # The time of a nested call is part of its outer call's time.
                 pass
             case ModelCalled(purpose=name) | ToolCall(tool_call_id=name):
                 self.began[name] = entry.ts
             case Gate(verdict="allow", tool_call_id=str(name)):
-                # It begins only now: a person was asked, or a crash cut it off.
+                # The call starts now: it waited for approval, or a crash interrupted it.
                 self.began[name] = entry.ts
             case ApprovalRequested(tool_call_id=name):
                 self.began.pop(name, None)
@@ -107,5 +107,5 @@ class SpendView(msgspec.Struct):
 
 
 def _sum(spent: int, more: int) -> int:
-    # Providers can report anything; a snapshot takes 64 bits.
+    # Providers may report any number, and snapshots store 64 bits.
     return min(spent + more, MAX_SUM)

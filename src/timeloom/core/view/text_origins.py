@@ -1,4 +1,4 @@
-"""Governance: where the text in a conversation came from."""
+"""The view of the origins of all text in a conversation, which gates use to detect untrusted text."""
 
 from typing import Final, Literal
 
@@ -19,13 +19,13 @@ from timeloom.core.ids import CallId
 from timeloom.core.timeline import Entry
 
 Origin = Literal["user", "file", "tool", "web", "event"]
-"""Whose words a text is."""
+"""The origin of a text."""
 
 OWN_TOOLS: Final = frozenset({"react.plan", "react.hide", "react.memory_hide", "react.write"})
-"""Tools whose results say only what the model itself has written."""
+"""Tools whose results contain only text that the model itself wrote."""
 
 OWN_WORDS: Final = frozenset({"gate_refused", "call_not_approved", "unknown_tool"})
-"""Errors of calls that were not run: their words are the runtime's own."""
+"""Error codes of calls that did not run; the runtime wrote their messages."""
 
 FILE_TOOLS: Final = frozenset({"react.read", "react.rg", "react.patch", "react.pull", "react.checkout"})
 """Tools whose results show files."""
@@ -34,15 +34,15 @@ _OF_SOURCE: Final[dict[str, Origin]] = {"web": "web", "file": "file", "attachmen
 
 
 class GovernanceView(msgspec.Struct):
-    """What gates need to know of a conversation besides what it spent."""
+    """The text origins that gates check."""
 
     origins: dict[Origin, int] = {}
-    """Where text of each origin first stood."""
+    """The first entry with text of each origin."""
     tools: dict[CallId, str] = {}
-    """The tools that the running round has called."""
+    """The tools that the current round has called, by call id."""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         match entry.block:
             case RoundStarted():
                 self.tools = {}

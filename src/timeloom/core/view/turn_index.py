@@ -1,4 +1,4 @@
-"""The turn index: one row for everything in a turn that can be read again, made on demand from its entries."""
+"""Builds the index of a turn: one row for everything in the turn that can be read again."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -42,7 +42,7 @@ from timeloom.core.timeline import Entry
 RowKind = Literal["summary", "message", "event", "tool", "artifact", "source", "plan", "note", "model", "other"]
 
 HINT_CHARS: Final = 120
-"""Longest hint of a row. Longer hints make the index of a busy turn too large to read in one go."""
+"""Maximum length of a hint. Longer hints make the index of a busy turn too large to read at once."""
 
 _KINDS: Final = MappingProxyType[type[AnyBlock], RowKind](
     {
@@ -76,7 +76,7 @@ _NO_TOOLS: Final = MappingProxyType[str, str]({})
 
 
 class IndexRow(msgspec.Struct, frozen=True):
-    """One thing that can be read again: what it is, its path, the tool it came from, and a hint of what it says."""
+    """A row: the kind of the entry, its path, the tool that wrote it, and the beginning of its text."""
 
     kind: RowKind
     path: str
@@ -85,7 +85,7 @@ class IndexRow(msgspec.Struct, frozen=True):
 
 
 class TurnIndex(msgspec.Struct, frozen=True):
-    """What a turn holds, in the order it happened; `places` name all its entries, also those without a row."""
+    """The rows of a turn in order; `places` lists all entries, including those without a row."""
 
     turn_id: TurnId
     rows: tuple[IndexRow, ...]
@@ -93,12 +93,15 @@ class TurnIndex(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where the index itself is read."""
+        """The path under which the index is read."""
         return str(TurnIndexPath(self.turn_id))
 
 
 def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
-    """The index of the turn whose entries these are; a path means its newest version, an older one has its place."""
+    """Return the index of the turn with these entries.
+
+    A path names its newest version; older versions are listed by their position.
+    """
     rows: dict[str, IndexRow] = {}
     contents: dict[str, int] = {}
     tools: dict[str, str] = {}
@@ -119,7 +122,7 @@ def turn_index(turn: TurnId, entries: Iterable[Entry]) -> TurnIndex:
 
 
 def index_row(entry: Entry, tools: Mapping[str, str] = _NO_TOOLS) -> IndexRow | None:
-    """The row of one entry, where it has a path; `tools` names the tool of each call."""
+    """Return the row of an entry, or None if it has no path; `tools` maps call ids to tool ids."""
     block = entry.block
     path = _path(entry)
     if not path:
@@ -133,7 +136,7 @@ def _places(seqs: list[int]) -> tuple[EntriesPath, ...]:
 
 
 def hint(text: Text) -> str:
-    """The start of the text on one line, bounded; for stored text its size."""
+    """Return the truncated beginning of the text on one line; for a stored text, its size."""
     if isinstance(text, BlobRef):
         return f"({text.size_bytes} bytes)"
     words = " ".join(text[: HINT_CHARS * 4].split())

@@ -1,4 +1,4 @@
-"""Turns and their rounds: where each begins, what it counts and how it ended."""
+"""The view of turns and rounds: their entries, counters and end reasons."""
 
 from collections.abc import Iterator
 
@@ -19,14 +19,14 @@ from timeloom.core.timeline import NO_TURN, Entry
 
 
 class Round(msgspec.Struct, frozen=True, gc=False):
-    """A round: its number and the entry it begins with."""
+    """A round: its number and its first entry."""
 
     n: int
     first_seq: int
 
 
 class Turn(msgspec.Struct, gc=False):
-    """A turn: the runs of entries that belong to it, its rounds, what it counts, and its end."""
+    """A turn: its runs of entries, its rounds, its counters, and its end reason."""
 
     n: int
     spans: list[tuple[int, int]] = []
@@ -36,22 +36,22 @@ class Turn(msgspec.Struct, gc=False):
     range_summaries: int = 0
     ended: EndReason | None = None
     marks_rounds: bool = False
-    """Whether the turn records where rounds begin; in older logs each call begins one."""
+    """Whether the turn has `RoundStarted` blocks; in older logs each call starts a round."""
 
     def seqs(self) -> Iterator[int]:
-        """The seqs of the turn's entries, in order."""
+        """Yield the seqs of the turn's entries, in order."""
         for first, last in self.spans:
             yield from range(first, last + 1)
 
 
 class TurnsView(msgspec.Struct):
-    """All turns in the order they began, and the one that is newest."""
+    """All turns in the order in which they began, and the newest turn."""
 
     turns: dict[TurnId, Turn] = {}
     newest: TurnId = NO_TURN
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         if entry.turn_id == NO_TURN:
             return
         turn = self._turn(entry)

@@ -1,4 +1,4 @@
-"""All views of one conversation, folded together, one entry at a time."""
+"""All views of one conversation, folded together one entry at a time."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -26,15 +26,15 @@ from timeloom.core.view.text_origins import GovernanceView
 from timeloom.core.view.turns import TurnsView
 
 VIEWS_VERSION: Final = "4"
-"""The version of the folds. A snapshot of another version is folded anew, so every change of a fold changes this;
-a golden test notices when it was forgotten."""
+"""The version of the folds. Snapshots of other versions are folded again, so increase it with every change of a fold; a
+golden test fails if that is forgotten."""
 
 
 class Views(msgspec.Struct):
-    """Everything the program knows of a conversation up to `tail`; it is a fold over the log and nothing else.
+    """All views of a conversation up to the entry `tail`; a pure fold over the log.
 
-    Adding an entry costs the same however long the conversation is. The value encodes with msgspec, which is how
-    snapshots are made.
+    Adding an entry costs the same regardless of the length of the conversation. The value is encoded with msgspec for
+    snapshots.
     """
 
     tail: int = 0
@@ -57,7 +57,7 @@ class Views(msgspec.Struct):
     feedback: FeedbackView = field(default_factory=FeedbackView)
 
     def add(self, entry: Entry) -> None:
-        """Takes in the entry after the tail."""
+        """Fold in the entry after `tail`; raises `EntryError` for any other entry."""
         if entry.seq != self.tail + 1:
             raise EntryError(f"the entry after {self.tail} was expected, got {entry.seq}")
         self.tail = entry.seq
@@ -81,7 +81,7 @@ class Views(msgspec.Struct):
 
 
 def fold(entries: Iterable[Entry], views: Views | None = None) -> Views:
-    """The views after these entries, starting from others or from nothing; the views given grow in place."""
+    """Return the views after these entries; the given views are updated in place."""
     views = views or Views()
     for entry in entries:
         views.add(entry)

@@ -1,4 +1,4 @@
-"""Models behind Anthropic's messages API."""
+"""The model adapter for Anthropic's messages API."""
 
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -18,7 +18,7 @@ WINDOW_TOKENS: Final = 200_000
 
 
 class AnthropicModel:
-    """A model that is asked by Anthropic's messages API, at Anthropic or at any service that speaks it."""
+    """A model behind Anthropic's messages API, at Anthropic or at a compatible service."""
 
     def __init__(self, model: str, settings: ModelSettings | None = None, clock: Clock | None = None) -> None:
         settings = settings or ModelSettings()

@@ -1,4 +1,4 @@
-"""Replies of Anthropic's messages API: its stream of events, folded."""
+"""Folds the event stream of Anthropic's messages API into model events."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -31,7 +31,7 @@ class _Counts(msgspec.Struct, frozen=True):
     cache_creation: _Written | None = None
 
     def numbers(self) -> Mapping[str, int]:
-        """What is said, by its name; a number that is not said is not there."""
+        """Return the reported counts by name, without those that are missing."""
         said = {name: getattr(self, name) for name in _Counts.__struct_fields__ if name != "cache_creation"}
         said["ephemeral_1h_input_tokens"] = self.cache_creation and self.cache_creation.ephemeral_1h_input_tokens
         return {name: count(value) for name, value in said.items() if value is not None}
@@ -55,7 +55,7 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """All events in one shape: kinds that are new have no field here and so add nothing."""
+    """All event types in one shape; unknown types have no fields here and are ignored."""
 
     type: str = ""
     delta: _Delta | None = None
@@ -69,7 +69,7 @@ _EVENT: Final = msgspec.json.Decoder(_Event)
 
 
 class AnthropicReply:
-    """Folds a stream into the reply's events."""
+    """Folds the events of one stream into model events."""
 
     def __init__(self, service: str) -> None:
         self.done = False
@@ -80,7 +80,7 @@ class AnthropicReply:
 
     @property
     def usage(self) -> Usage:
-        """What was reported until now; later reports replace earlier ones, number by number."""
+        """The usage reported so far; each later count replaces the earlier one."""
         return Usage(
             input_tokens=self._counts.get("input_tokens", 0),
             cache_read_tokens=self._counts.get("cache_read_input_tokens", 0),

@@ -1,4 +1,4 @@
-"""Requests to Anthropic's messages API: the JSON body, with its cache points and their lifetimes."""
+"""Builds the JSON body of a request to Anthropic's messages API, with its cache points."""
 
 import base64
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from timeloom.core.blocks.caching import Lifetime
 from timeloom.ports.model import DataSegment, ModelRequest, Segment, TextSegment
 
 MAX_CACHE_POINTS: Final = 4
-"""The API refuses a request with more."""
+"""The API rejects a request with more."""
 
 MIN_THINKING_TOKENS: Final = 1024
-"""The API refuses a smaller budget."""
+"""The API rejects a smaller budget."""
 
 IMAGE_MIMES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 CACHE_CONTROL: Final[dict[Lifetime, dict[str, str]]] = {
@@ -25,7 +25,7 @@ Part = dict[str, object]
 
 
 def request_body(model: str, request: ModelRequest) -> bytes:
-    """The body of a streaming request."""
+    """Return the JSON body of a streaming request."""
     segments = _sendable(request.segments)
     system_point, points = _points(request, segments)
     body: dict[str, object] = {
@@ -41,7 +41,7 @@ def request_body(model: str, request: ModelRequest) -> bytes:
     if request.thinking_tokens > 0:
         budget = max(MIN_THINKING_TOKENS, request.thinking_tokens)
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        # `max_tokens` counts thinking too, and the API takes no other temperature beside it.
+        # `max_tokens` includes thinking, and the API rejects a temperature together with thinking.
         body["max_tokens"] = request.max_output_tokens + budget
     elif request.temperature is not None:
         body["temperature"] = request.temperature
@@ -49,7 +49,7 @@ def request_body(model: str, request: ModelRequest) -> bytes:
 
 
 def _sendable(segments: Sequence[Segment]) -> list[Segment]:
-    """The segments without blank text, which the API refuses; a blank one hands its cache point to the one before."""
+    """Drop blank text segments, which the API rejects; a blank one passes its cache point to the previous segment."""
     kept: list[Segment] = []
     for segment in segments:
         if isinstance(segment, DataSegment) or segment.text.strip():
@@ -60,9 +60,10 @@ def _sendable(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _points(request: ModelRequest, segments: Sequence[Segment]) -> tuple[Lifetime | None, list[Lifetime | None]]:
-    """Where cache points are set and for how long, at most four: the last reuse the longest prefix.
+    """Return the cache lifetimes of the system text and of each segment; at most the last four points are kept.
 
-    The API refuses a lifetime that is shorter than a later one, so that one is made as long.
+    The last points cover the longest prefix. The API rejects a lifetime that is shorter than a later one, so such a
+    lifetime is extended.
     """
     has_system = request.system_cache_point and bool(request.system.strip())
     wanted: list[Lifetime | None] = [request.system_cache_lifetime if has_system else None]

@@ -1,1 +1,5 @@
-"""The HTTP client under the adapters of models: one POST, and its answer as it comes."""
+"""The HTTP client of the model adapters: sends a POST and streams the response.
+
+Reading order: `answer` (the response and the transport protocol), `transport` (chooses one), `direct` and `connection`
+(HTTP/1.1 without a proxy), `proxied` (through a proxy), `address`, `certificates`.
+"""

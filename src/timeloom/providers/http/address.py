@@ -1,4 +1,4 @@
-"""The address of a service: whom to connect to, and what a request to it begins with."""
+"""Parses the URL of a service and builds the head of a request."""
 
 import base64
 import re
@@ -19,7 +19,7 @@ _VALUE: Final = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?|")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where requests go; `headers` are those that the address itself asks for."""
+    """Host, port and target of a service; `headers` are the ones derived from its URL."""
 
     host: str
     port: int
@@ -30,7 +30,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)
 def address_of(url: str) -> Address:
-    """The address that the URL names; raises `TransportError`."""
+    """Parse the URL; raises `TransportError` if it is invalid."""
     try:
         parts = urlsplit(url)
         host, port = _ascii(parts.hostname or ""), parts.port
@@ -49,7 +49,7 @@ def address_of(url: str) -> Address:
 
 
 def request_head(address: Address, headers: Mapping[str, str], length: int) -> bytes:
-    """The head of a POST of that many bytes; raises `TransportError` for what may not stand in a header."""
+    """Return the head of a POST with a body of `length` bytes; raises `TransportError` for an invalid header."""
     sent = {**headers, **address.headers, "content-length": str(length)}
     for name, value in sent.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -64,7 +64,7 @@ def _ascii(host: str) -> str:
 
 
 def _login(parts: SplitResult) -> Mapping[str, str]:
-    """A name and a password in the URL go before a key, as in other clients."""
+    """Return the basic authorization of a user name in the URL, which replaces an API key as in other clients."""
     if parts.username is None:
         return {}
     login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -1,4 +1,4 @@
-"""Answers over HTTP: what a request comes to, whichever way it went."""
+"""Defines the HTTP response and the transport protocol."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -6,31 +6,31 @@ from typing import Protocol
 
 
 class TransportError(Exception):
-    """No answer came: the service cannot be reached, or does not speak HTTP."""
+    """The service cannot be reached or does not speak HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer whose body is still to be read; the names of its headers are in lower case."""
+    """A response whose body is not read yet; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     read: Callable[[float], Awaitable[bytes]]
-    """The next bytes of the body as they came; empty at its end, however that came about.
+    """Returns the next bytes of the body; empty at its end, also if the connection broke.
 
-    Raises `TimeoutError` where none come within so many seconds.
+    Raises `TimeoutError` if none arrive within the given seconds.
     """
     close: Callable[[], Awaitable[None]]
-    """Lets the connection go: to the next request where all was read, and for good where not."""
+    """Releases the connection: for reuse if the body was read to its end, otherwise it is closed."""
 
 
 class Transport(Protocol):
-    """The way to one service."""
+    """Sends requests to one service."""
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """The answer to this request, once its headers are there; raises `TransportError`."""
+        """Send the request and return the response once its headers arrived; raises `TransportError`."""
         ...
 
     async def close(self) -> None:
-        """Closes the connections; the next request opens new ones."""
+        """Close the connections; the next request opens new ones."""
         ...

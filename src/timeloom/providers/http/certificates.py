@@ -1,4 +1,4 @@
-"""Certificates: which services this machine trusts."""
+"""Loads the certificate authorities that this machine trusts."""
 
 import os
 import ssl
@@ -15,12 +15,12 @@ BUNDLES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/ssl/ca-bundle.pem",
 )
-"""Where systems keep their certificates; a Python from elsewhere may have been built to look in other places."""
+"""Certificate bundles of common systems; Python's built-in paths may be those of another system."""
 
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """The certificates of this machine, loaded once; that takes longer than a request on loopback."""
+    """Return the TLS context of this machine, loaded once, because loading takes longer than a request on loopback."""
     named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
     if sys.platform in ("darwin", "win32") and not named:
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

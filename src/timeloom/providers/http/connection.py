@@ -1,4 +1,4 @@
-"""A connection to a service: a request goes out and its answer comes in, then the next."""
+"""Sends requests and reads responses over one HTTP/1.1 connection, one after another."""
 
 import asyncio
 from typing import Final, cast
@@ -9,14 +9,14 @@ from timeloom.providers.http.answer import TransportError
 from timeloom.providers.read_timeout import Patience
 
 MAX_HEAD_BYTES: Final = 64 * 1024
-"""Of a status and headers; a service that sends more of them is not waited for."""
+"""Maximum size of status line and headers; a service that sends more fails."""
 
 MAX_HELD_BYTES: Final = 256 * 1024
-"""How much of a body may wait for its reader before no more is taken from the socket."""
+"""Maximum of unread body bytes; beyond it, reading from the socket is paused."""
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time: `ask`, then `read` to the end, then the next; or `drop`."""
+    """One connection: send a request, read its response to the end, send the next; or drop the connection."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -39,15 +39,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether the answer is over and the next request can be sent."""
+        """Whether the response is complete and the next request can be sent."""
         transport = self._transport
         if transport is None or self._asking or self._pieces or self._trouble or transport.is_closing():
             return False
-        # What is still unsent of a request that was refused early would stand before the next one.
+        # Unsent bytes of a request that was rejected early would precede the next request.
         return self._keeps_alive and not transport.get_write_buffer_size()
 
     async def ask(self, request: bytes) -> None:
-        """Sends the request and waits for the answer's headers; raises `TransportError`."""
+        """Send the request and wait for the response headers; raises `TransportError`."""
         if self._transport is None:
             raise TransportError("the connection was closed")
         self._parser = HttpResponseParser(self)
@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
             raise TransportError(self._trouble or "the connection was closed before an answer came")
 
     async def read(self, limit_s: float) -> bytes:
-        """The next bytes of the body; empty at its end, and where the connection broke; raises `TimeoutError`."""
+        """Return the next bytes of the body; empty at its end or if the connection broke. Raises `TimeoutError`."""
         while not self._pieces and self._asking:
             waiter = self._more()
             self._patience.limit(waiter, limit_s)
@@ -73,18 +73,18 @@ class Connection(asyncio.Protocol):
         return data
 
     async def drop(self) -> None:
-        """Ends the connection at once, whatever is on its way."""
+        """Close the connection at once and discard unread data."""
         if self._transport is not None:
             self._transport.abort()
-        # Waited for, so that nothing is left of it when whoever dropped it goes on.
+        # Awaited, so that the connection is closed when the caller continues.
         await asyncio.wait({self._gone})
 
     def _more(self) -> asyncio.Future[None]:
-        """Done when there is something new; no coroutine, since it is waited for at every piece."""
+        """Return a future that is done when data or the end arrives; not a coroutine, to save time per chunk."""
         self._waiter = self._loop.create_future()
         return self._waiter
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -112,24 +112,24 @@ class Connection(asyncio.Protocol):
         self._gone.set_result(None)
         self._wake()
 
-    # What the parser calls.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self._has_head:
-            # It comes after the end of the answer, and would be taken for a part of it or for the next.
+            # Data after the end of the response would be taken for a part of it or for the next response.
             raise TransportError("a second answer")
         self.headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._has_head:
-            # What comes after a body says nothing that anybody asks for, and may be without end.
+            # Trailers after the body are ignored: they are not needed and could be endless.
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
-        # Interim answers come before the one that counts.
+        # Interim responses (1xx) precede the final one.
         self._has_head = self.status >= 200
 
     def on_body(self, body: bytes) -> None:
@@ -149,6 +149,6 @@ class Connection(asyncio.Protocol):
         waiter = self._waiter
         if waiter is not None and (self._pieces or self._has_head or not self._asking):
             self._waiter = None
-            # Whoever waited may have been cancelled.
+            # The waiting task may have been cancelled.
             if not waiter.done():
                 waiter.set_result(None)

@@ -1,4 +1,4 @@
-"""The direct way to a service: connections of our own, of which those that are idle are used again."""
+"""Sends requests to a service over pooled HTTP/1.1 connections, without a proxy."""
 
 import asyncio
 import socket
@@ -15,14 +15,14 @@ from timeloom.providers.http.connection import Connection
 
 MAX_IDLE: Final = 100
 IDLE_S: Final = 5.0
-"""How long a connection waits for its next request. Services close idle ones, and a request may cross with that."""
+"""Maximum idle time of a pooled connection. Services close idle ones, and a request could collide with that."""
 
 NEXT_ADDRESS_S: Final = 0.25
-"""After how long the host's next address is tried beside the one that has not answered yet (RFC 8305)."""
+"""Delay before the host's next address is tried in parallel (RFC 8305)."""
 
 
 class DirectTransport:
-    """Asks a service over HTTP/1.1, with TLS where its URL says so."""
+    """Sends requests over HTTP/1.1, with TLS for an https URL."""
 
     def __init__(self, url: str, connect_s: float) -> None:
         self._url = url
@@ -46,7 +46,7 @@ class DirectTransport:
             await connection.drop()
 
     async def _waiting(self) -> Connection | None:
-        """The connection that was used last, if the service has not closed it meanwhile."""
+        """Return the most recently used idle connection that is still usable, or None."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -75,7 +75,7 @@ class DirectTransport:
 async def _connected(address: Address) -> Connection:
     loop = asyncio.get_running_loop()
     places = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    # Not every event loop tries addresses side by side: uvloop does not.
+    # `create_connection` of uvloop does not try addresses in parallel.
     connected = await start_connection(places, happy_eyeballs_delay=NEXT_ADDRESS_S, interleave=1)
     try:
         tls, name = (certificates(), address.host) if address.secure else (None, None)

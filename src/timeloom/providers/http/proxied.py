@@ -1,4 +1,4 @@
-"""The way to a service through a proxy, which httpx2 knows."""
+"""Sends requests to a service through a proxy, with httpx2."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from timeloom.providers.http.certificates import certificates
 
 
 class ProxiedTransport:
-    """Asks a service as the proxies of the environment and their exceptions (`NO_PROXY`) say."""
+    """Sends requests through the proxies of the environment, except for hosts in `NO_PROXY`."""
 
     def __init__(self, url: str, connect_s: float) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Models behind chat completions: OpenAI's, and those of every service that speaks the same form."""
+"""The model adapter for OpenAI's chat completions API and compatible services."""
 
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -17,7 +17,7 @@ WINDOW_TOKENS: Final = 128_000
 
 
 class OpenAIModel:
-    """A model that is asked by chat completions: at OpenAI, vLLM, Ollama, llama.cpp or wherever the base URL leads."""
+    """A model behind chat completions: OpenAI, vLLM, Ollama, llama.cpp or another service at the base URL."""
 
     def __init__(self, model: str, settings: ModelSettings | None = None, clock: Clock | None = None) -> None:
         settings = settings or ModelSettings()
@@ -60,5 +60,5 @@ class OpenAIModel:
         await self._exchange.close()
 
     def _cost(self, usage: Usage) -> Cost:
-        # Others charge their own prices for the same model, and a machine of one's own charges none.
+        # Other services have different prices for the same model, and a local machine has none.
         return self._prices.cost(self.name, usage, api_url=None if self._is_official else self._base_url)

@@ -1,4 +1,4 @@
-"""Replies of chat completions: their stream of chunks, folded."""
+"""Folds the chunk stream of chat completions into model events."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -47,7 +47,7 @@ _CHUNK: Final = msgspec.json.Decoder(_Chunk)
 
 
 class OpenAIReply:
-    """Folds a stream into the reply's events."""
+    """Folds the chunks of one stream into model events."""
 
     def __init__(self, service: str) -> None:
         self.done = False
@@ -58,7 +58,7 @@ class OpenAIReply:
 
     @property
     def usage(self) -> Usage:
-        """What was reported until now: nothing from services that do not count."""
+        """The usage reported so far; zero for services that report none."""
         counts = self._counts or _Counts()
         prompt, cached = count(counts.prompt_tokens), count((counts.prompt_tokens_details or _Cached()).cached_tokens)
         return Usage(
@@ -77,11 +77,11 @@ class OpenAIReply:
             raise failure_in_stream(self._service, said_of(chunk.error))
         self._model = chunk.model or self._model
         self._counts = chunk.usage or self._counts
-        # Only one choice is asked for; the last chunk, with the usage, has none.
+        # The request asks for one choice; the last chunk, with the usage, has none.
         return self._pieces(chunk.choices[0]) if chunk.choices else []
 
     def end(self) -> list[ModelEvent]:
-        # Some services leave out `[DONE]`, but none the reason why a reply ended.
+        # Some services omit `[DONE]`, but all send a finish reason.
         if self._finish_reason:
             return self._finish()
         raise ModelError("cut", f"the stream of {self._service} ended before its last event")

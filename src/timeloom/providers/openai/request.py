@@ -1,4 +1,4 @@
-"""Requests to chat completions: the JSON body, for OpenAI itself and for services that speak the same form."""
+"""Builds the JSON body of a chat completions request, for OpenAI and compatible services."""
 
 import base64
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Part = dict[str, object]
 
 
 def request_body(model: str, request: ModelRequest, *, official: bool) -> bytes:
-    """The body of a streaming request; `official` is OpenAI's own service, which knows more and refuses older names."""
+    """Return the JSON body of a streaming request; `official` is OpenAI, which supports more and rejects old names."""
     messages: list[Part] = [{"role": "user", "content": _content(request.segments, official=official)}]
     if request.system.strip():
         messages.insert(0, {"role": "system", "content": request.system})
@@ -30,7 +30,7 @@ def request_body(model: str, request: ModelRequest, *, official: bool) -> bytes:
 
 
 def _content(segments: Sequence[Segment], *, official: bool) -> str | list[Part]:
-    """Plain text where there is nothing else, which every service takes; text that stands together is one part."""
+    """Return plain text if there are only text segments, as every service accepts it; adjacent text is joined."""
     parts: list[Part] = []
     text: list[str] = []
     for segment in segments:

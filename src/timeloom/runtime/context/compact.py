@@ -1,4 +1,4 @@
-"""Compacting: a model, or a rule where that fails, sums up the conversation up to a cut, which goes out of sight."""
+"""Replaces the conversation up to a cut with a summary, written by a model or, if that fails, by a rule."""
 
 import asyncio
 from dataclasses import dataclass
@@ -24,29 +24,29 @@ from timeloom.runtime.prompt.instructions.load import load_texts
 from timeloom.runtime.session.session import Session
 
 MAX_INPUT_TOKENS: Final = 40_000
-"""Most that a summariser is shown. Less leaves out turns of a large window; more costs what forgetting should save."""
+"""Maximum input of the summary model. Less leaves out turns of a large window; more costs what compaction saves."""
 
 MAX_REPLY_CHARS: Final = 40_000
-"""How much of a reply is taken; a model that does not stop fills no memory."""
+"""Maximum characters kept of a reply, so that a model that does not stop cannot fill the memory."""
 
 DEADLINE_S: Final = 120.0
-"""How long a summariser may take. Smaller gives up on models that think; larger keeps the user waiting."""
+"""How long the summary model may take. Smaller times out models that think; larger keeps the user waiting."""
 
 LIMITS: Final = CardLimits(text_chars=2_000, rows=200)
-"""How much of each turn a summariser is shown."""
+"""How much of each turn the summary model is shown."""
 
 CHANGED_COURSE: Final = "the user changed course"
 
 
 class Former(msgspec.Struct, frozen=True):
-    """The prose of the summary before, and the last entry that it stands for; nothing where it was erased."""
+    """The prose of the previous summary and the last entry it covers; empty if that summary was erased."""
 
     text: str = ""
     last_seq: int = 0
 
 
 class Prose(msgspec.Struct, frozen=True):
-    """What a model wrote, and what goes on the timeline with it; where it wrote nothing, why."""
+    """The prose that a model wrote and the blocks to append with it; if it wrote none, the reason."""
 
     text: str = ""
     why_not: str = ""
@@ -55,7 +55,7 @@ class Prose(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """Sums up one conversation; without a model, by hand."""
+    """Summarizes one conversation; without a model, by extracting lines from its turns."""
 
     session: Session
     governor: Governor
@@ -65,9 +65,9 @@ class Compactor:
     deadline_s: float = DEADLINE_S
 
     async def compact(self, cut: int, tokens: int, interrupt: asyncio.Event, *, by_hand: str = "") -> None:
-        """Puts a summary of so many tokens in the place of everything up to that entry.
+        """Append a summary of up to `tokens` tokens that replaces all entries up to `cut`.
 
-        A model writes it unless `by_hand` says why not. Whatever becomes of that, there is a summary afterwards.
+        A model writes it, unless `fallback_reason` says why it must not. A summary is appended in any case.
         """
         session = self.session
         turn = session.views.progress.turn_id
@@ -94,7 +94,7 @@ class Compactor:
         return tuple(turn_id for turn_id, turn in turns if turn.spans[0][1] <= cut)
 
     async def _former(self) -> Former:
-        """The summary that the new one takes in; one that was erased is made anew from the turns themselves."""
+        """Return the previous summary, which the new one includes; empty if it was erased."""
         forgetting = self.session.views.forgetting
         seq = forgetting.summary_seq
         for entry in await self.session.entries([seq] if seq else []):
@@ -128,7 +128,7 @@ class Compactor:
                 return Prose(prose, "" if prose else _why_not(ending), (outcome,))
 
     async def _cards(self, done: int, cut: int, tokens: int) -> list[str]:
-        """What happened in each turn between these entries, oldest first; no more of them than so many tokens take."""
+        """Return cards of the turns after entry `done` up to `cut`, oldest first, within `tokens`."""
         cards: list[str] = []
         most = longest_card(tokens)
         for turn_id, turn in reversed(self.session.views.turns.turns.items()):

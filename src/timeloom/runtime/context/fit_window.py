@@ -1,4 +1,4 @@
-"""Making room: before a request is sent, what it need not show goes out of sight, so that it always fits."""
+"""Prunes, compacts or shortens the conversation before a request so that it fits the model's context window."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -33,17 +33,17 @@ from timeloom.runtime.prompt.builder import ConversationPrompter
 from timeloom.runtime.session.session import Session
 
 NEAR_TOKENS: Final = 1_000
-"""How far below its limit a request is made to see its real size; a tail may have grown by as much since the last."""
+"""Distance to the limit at which the exact size is computed; the tail may have grown this much since the last one."""
 
 SQUEEZED_CHARS: Final = (4_000, 1_000, 240, 0)
-"""How much stays of each entry that is squeezed, step by step, until all fit."""
+"""Characters kept of each shortened entry, step by step until the request fits."""
 
 LEAST_SUMMARY_TOKENS: Final = 150
-"""Shortest summary worth making: it must name what it covers."""
+"""Minimum tokens of a useful summary: it must name the turns it covers."""
 
 
 class Compaction(msgspec.Struct, frozen=True):
-    """What clients hear of a compaction: that it began, and what came of it; tokens are the model's own."""
+    """The start or result of a compaction, as reported to clients; tokens are in the model's own count."""
 
     status: Literal["started", "completed", "skipped"]
     before_tokens: int
@@ -55,7 +55,7 @@ Listener = Callable[[Compaction], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Makes room in the prompts of one conversation."""
+    """Keeps the prompts of one conversation inside the context window."""
 
     session: Session
     model: Model
@@ -66,11 +66,11 @@ class Room:
     _listeners: list[Listener] = field(default_factory=list[Listener])
 
     def listen(self, listener: Listener) -> None:
-        """Calls the listener when a compaction begins and when it is over."""
+        """Call the listener when a compaction starts and when it is finished."""
         self._listeners.append(listener)
 
     async def make(self, step: AskModel, interrupt: asyncio.Event) -> str:
-        """Sees to it that the request of this step fits; says why, where it cannot."""
+        """Reduce the conversation until the request of this step fits; return why it cannot fit, else ""."""
         view = await self.prompter.sight()
         guess = self._size(view, self.prompter.standing_tokens + NEAR_TOKENS)
         if step.smaller or guess.total > most_tokens(guess, self._settings):
@@ -89,7 +89,7 @@ class Room:
         before = self._reported(size.total)
         self._tell(Compaction("started", before))
         if size.fixed + size.reply > size.window:
-            # What no forgetting makes smaller is too much by itself: to forget the rest would be in vain.
+            # The fixed parts alone are too large, so reducing the conversation would not help.
             self._tell(Compaction("skipped", before, before))
             return self._why_not(size)
         first = size
@@ -116,7 +116,7 @@ class Room:
         )
 
     async def _stages(self, size: Size, most: int, interrupt: asyncio.Event) -> AsyncIterator[None]:
-        """One way after the other to make the request smaller; whoever walks through stops when it is small enough."""
+        """Reduce the request in stages, yielding after each; the caller stops when the request fits."""
         session = self.session
         view = await self.prompter.sight()
         cut = best_cut(session.views, kept_tokens(size, most, self._settings), view.tokens_from)
@@ -141,7 +141,7 @@ class Room:
         return True
 
     async def _squeeze(self, chars: int, room: int) -> bool:
-        """Shortens the largest entries in sight, the user's own last, until the conversation fits that room."""
+        """Shorten the largest visible entries, user messages last, until the conversation has at most `room` tokens."""
         view, views = await self.prompter.sight(), self.session.views
         need = view.tokens - room
         heavy = dict(view.heavy(chars // 4 + 60, views.tail, views.forgetting.summed_seq + 1))
@@ -156,7 +156,7 @@ class Room:
         return await self._forget(cuts, f"the request did not fit: {len(cuts)} entries were shortened")
 
     async def _wipe(self, tokens: int) -> bool:
-        """Puts one card in the place of all that is in sight after the summary."""
+        """Replace all visible entries after the summary with one card."""
         views = self.session.views
         turn = views.turns.turns[views.progress.turn_id]
         prompts = await self.session.entries(views.paths.find(f"ar:{views.progress.turn_id}.user.prompt")[:1])
@@ -191,7 +191,7 @@ class Room:
         return self.session.views.reported.tokens(self.model.name, estimated)
 
     def _estimated(self, tokens: int) -> int:
-        """The model's tokens in our own count."""
+        """Return the model's tokens converted to estimated tokens."""
         million = self._reported(1_000_000)
         return tokens * 1_000_000 // million if million else tokens
 
@@ -201,7 +201,7 @@ def _is_users(entry: Entry) -> bool:
 
 
 def _wiped(views: Views, n: int) -> str:
-    """The head of the card of that turn, which also names all that no summary stands for and nothing else leads to."""
+    """Return the head of the turn's card; it names the paths of all entries that no summary covers."""
     done = views.forgetting.summed_seq
     first = next(turn.n for turn in views.turns.turns.values() if turn.spans[-1][1] > done)
     outside = [seq for seq in views.forgetting.outside if seq > done][-MAX_OUTSIDE:]

@@ -1,4 +1,4 @@
-"""Pruning: old turns and rounds become cards, when that costs the cache nothing or is worth what it costs."""
+"""Replaces old turns and rounds with cards when the saved tokens are worth the lost cache."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from timeloom.runtime.session.session import Session
 
 @dataclass(slots=True, kw_only=True)
 class Pruner:
-    """Prunes one conversation, which is held with that model."""
+    """Prunes one conversation that uses that model."""
 
     session: Session
     model: str
@@ -35,10 +35,10 @@ class Pruner:
     _old: OldRounds = field(default_factory=OldRounds)
 
     async def prune(self, view: PromptView, rates: CacheRates) -> bool:
-        """Records what is to be forgotten, if it is time to; whether anything is. Called once for each request.
+        """Append the cuts if pruning is due; return whether it did. Call it once before each request.
 
-        Turns are looked at before the first request of a turn, and when the cache is cold. Rounds are always, by sums
-        that grow with each request: so it costs the same however long the conversation is.
+        Turns are checked before the first request of a turn and when the cache is cold. Rounds are always checked, by
+        running sums, so that the cost does not depend on the length of the conversation.
         """
         views = self.session.views
         cold = is_cold(views.cached, self.model, self.session.now())
@@ -50,9 +50,9 @@ class Pruner:
             guesses = (Saving(sum(one.saved for one in guesses), 0, 0),) * 2
         if not any(reason_to_prune(one, cold, self.settings, rates) for one in guesses):
             return False
-        # Cards are made from what is read: what was noted must not wait for that.
+        # Making cards reads from the store, and pending entries must not wait for that.
         await self.session.flush()
-        # The tail behind the first cut is written again however many cuts there are: all that is old goes at once.
+        # The provider caches everything after the first cut again, however many cuts there are: prune all at once.
         return await self._forget(view, rates, cold, sum(one.regret for one in guesses))
 
     async def _forget(self, view: PromptView, rates: CacheRates, cold: bool, regret: int) -> bool:
@@ -63,7 +63,7 @@ class Pruner:
         exact = Saving(saved, max(0, view.tokens_from(first) - saved), regret)
         reason = reason_to_prune(exact, cold, self.settings, rates)
         if not reason:
-            # The cards came out longer than was thought: not asked again before as much was paid once more.
+            # The cards are longer than estimated; the regret must build up again before the next attempt.
             self._old.regret = 0
             return False
         through = turns[-1].last_seq if turns else 0
@@ -79,7 +79,7 @@ class Pruner:
     async def _cuts(
         self, turns: Sequence[TurnSpan], rounds: Sequence[RoundSpan], view: PromptView
     ) -> tuple[tuple[Cut, ...], int]:
-        """The cuts in order, and the tokens that they save together."""
+        """Return the cuts in order and the tokens they save together."""
         cuts: list[Cut] = []
         saved = 0
         for turn in turns:
@@ -93,7 +93,7 @@ class Pruner:
             entries, known = await read_runs(self.session, [run])
             text = round_card(one.n, one.turn_n, entries, known, self.limits)
             gain = view.tokens_between(*run) - estimate(text)
-            # A round that is hardly longer than its rows stays as it is.
+            # A round that is hardly longer than its card stays visible.
             if gain * 2 > estimate(text):
                 cuts.append(Cut(*run, text))
                 saved += gain

@@ -1,4 +1,4 @@
-"""Reading what is about to go out of sight: entries with the stored texts that their rendering needs."""
+"""Reads ranges of entries with the stored payloads that their cards need."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ from timeloom.runtime.session.session import Session
 
 
 async def read_runs(session: Session, runs: Iterable[tuple[int, int]]) -> tuple[list[Entry], Known]:
-    """The entries of these runs, and what a card needs to know of them besides; summaries stand elsewhere."""
+    """Return the entries of these ranges and the data their cards need; summaries that are not visible are skipped."""
     seqs = [seq for first, last in runs for seq in range(first, last + 1)]
     shown = session.views.visible.shown
     entries = [
@@ -23,7 +23,7 @@ async def read_runs(session: Session, runs: Iterable[tuple[int, int]]) -> tuple[
 
 
 async def known_of(session: Session, entries: Sequence[Entry]) -> Known:
-    """The stored texts of these entries, and which entries hold the last word on an open plan."""
+    """Return the stored payloads of these entries and the seqs of the newest versions of open plans."""
     payloads: dict[BlobRef, bytes] = {}
     for entry in entries:
         for ref in needed_payloads(entry):

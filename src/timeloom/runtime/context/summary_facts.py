@@ -1,4 +1,4 @@
-"""What outlives a summary, gathered from the log itself, so that it is the same however often it was summed up."""
+"""Collects the facts that a summary must keep, from the log itself so that repeated summaries lose nothing."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -14,15 +14,15 @@ from timeloom.core.view.turns import Turn
 from timeloom.runtime.session.session import Session
 
 ROW_TOKENS: Final = 40
-"""What a row of a summary has at least; no more are gathered than can fit."""
+"""Minimum tokens of a row of a summary; no more rows are collected than can fit."""
 
 MAX_FILES: Final = 60
 MAX_LOOKED_AT: Final = 400
-"""Most files that a summary lists, and most artifacts that are looked at to find them."""
+"""Maximum files that a summary lists, and maximum artifacts examined to find them."""
 
 
 async def survivors(session: Session, cut: int, tokens: int, text_chars: int) -> Survivors:
-    """What must be said in a summary up to that entry, of so many tokens, besides its prose."""
+    """Return the facts that a summary up to that entry must contain besides its prose, within `tokens`."""
     views = session.views
     rows = max(1, tokens // ROW_TOKENS)
     forgetting = views.forgetting
@@ -69,7 +69,7 @@ async def _turn_row(session: Session, turn: TurnId, n: int) -> TurnRow:
 
 
 async def _current(session: Session, turn: TurnId, cut: int, chars: int) -> tuple[str, ...]:
-    """What the user said in the turn that is running, up to the cut."""
+    """Return the user's messages in the running turn up to the cut."""
     first = session.views.turns.turns[turn].spans[0][0]
     prompts = [seq for seq in session.views.paths.find(f"ar:{turn}.user.prompt") if seq <= cut]
     said = [seq for seq in session.views.forgetting.said if first <= seq <= cut]
@@ -92,7 +92,7 @@ async def _lines(session: Session, seqs: Sequence[int]) -> list[str]:
 
 
 def _files(session: Session) -> tuple[str, ...]:
-    """The files of the conversation, the newest at the end, each with what its newest version is."""
+    """Return lines for the conversation's files, newest last, each with type and size of its newest version."""
     newest = islice(reversed(session.views.artifacts.artifacts.items()), MAX_LOOKED_AT)
     files = ((path, artifact.digest) for path, artifact in newest if path.startswith("fi:"))
     lines = [
@@ -103,7 +103,7 @@ def _files(session: Session) -> tuple[str, ...]:
 
 
 def _until(seqs: Sequence[int], cut: int, most: int) -> list[int]:
-    """The last of these places up to the cut, in order."""
+    """Return the last seqs up to the cut, at most `most`, in order."""
     found = list(islice((seq for seq in reversed(seqs) if seq <= cut), most))
     return found[::-1]
 

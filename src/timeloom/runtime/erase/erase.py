@@ -1,4 +1,4 @@
-"""Erasing: what somebody has a right to have forgotten is removed for good, with all that was made from it."""
+"""Erases entries permanently, together with everything that was derived from them."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -27,13 +27,13 @@ from timeloom.runtime.erase.workspace_files import FilesToErase, all_files, eras
 from timeloom.runtime.fork.shared_entries import sharing
 
 HOLDER: Final = "timeloom erase"
-"""Who holds a conversation while it is erased."""
+"""The lease holder while entries are erased."""
 
 PAGE: Final = 500
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry, by its place, and why it is told of; never what it says."""
+    """An entry in an erasure report: its position and the reason, never its content."""
 
     seq: int
     type: str
@@ -42,39 +42,39 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an erase removes, or has removed."""
+    """The entries and files that an erasure removes or has removed."""
 
     conversation: ConversationId
     entries: tuple[Place, ...] = ()
     before: int = 0
-    """How many of those that were named had been erased before."""
+    """The number of named entries that had been erased before."""
     quotes: tuple[Place, ...] = ()
-    """Blocks that say the same in their own right, and stay unless they are named."""
+    """Blocks that contain the same text independently; they stay unless they are named."""
     files: tuple[str, ...] = ()
     """Files of the workspace."""
     copies: tuple[ConversationId, ...] = ()
-    """Conversations that have a copy, because they were forked from this one, or it from them; they stay."""
+    """Conversations that have a copy because of a fork in either direction; they stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:
-    """What is to be done: the report of it, the entries as they will stand, and the files that go."""
+    """The planned erasure: its report, the entries after it, and the files to remove."""
 
     report: ErasureReport
     entries: tuple[Entry, ...]
     files: FilesToErase
     tail: int
     typed: tuple[str, ...]
-    """What users wrote of it, for whoever keeps that elsewhere."""
+    """The user-written texts among the erased entries, for erasing copies outside the store."""
 
 
 Elsewhere = Callable[[ErasurePlan], None]
-"""Removes what somebody keeps of it outside of the store and the workspace."""
+"""Removes copies of the erased content outside the store and the workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What somebody wants erased: paths, or all of a conversation, and perhaps what quotes it."""
+    """A request to erase paths or a whole conversation; `quotes` includes blocks that contain the same text."""
 
     conversation: ConversationId
     paths: tuple[str, ...] = ()
@@ -82,12 +82,12 @@ class Asked:
 
     @property
     def all(self) -> bool:
-        """Whether it is the whole conversation: no path narrows it."""
+        """Whether the whole conversation is to be erased, because no paths are given."""
         return not self.paths
 
 
 async def plan_erasure(store: Store, asked: Asked, workspaces: Path) -> ErasurePlan:
-    """What an erase would do now; nothing is changed. Raises `CodedError` where nothing has a path."""
+    """Return the plan of an erasure without changing anything; raises `CodedError` if a path matches nothing."""
     info = await store.info(asked.conversation)
     entries = await _load(store, asked.conversation)
     views = fold(entries)
@@ -126,10 +126,10 @@ async def plan_erasure(store: Store, asked: Asked, workspaces: Path) -> ErasureP
 async def erase(
     store: Store, asked: Asked, workspaces: Path, by: str, clock: Clock, elsewhere: Elsewhere = lambda _: None
 ) -> ErasureReport:
-    """Erases what was asked for and says what that was; raises `HeldError` where somebody has the conversation open.
+    """Erase the requested content and return the report; raises `HeldError` if the conversation is open elsewhere.
 
-    It may be asked again at any time, also after a crash in the middle of it: what is left is done then. Files go
-    first, and what is kept `elsewhere`, because what they hold is found by what the log still says.
+    It can be repeated at any time, also after a crash: the rest is erased then. `erase_copies` and the workspace files
+    come first, because they are found by the texts that the log still contains.
     """
     lease = await store.acquire(asked.conversation, HOLDER)
     try:
@@ -142,7 +142,7 @@ async def erase(
 
 
 async def delete(store: Store, conversation: ConversationId, workspaces: Path) -> None:
-    """Removes a conversation and its files without a trace; that it was there is not recorded anywhere."""
+    """Delete a conversation and its files; no record of it remains."""
     await store.info(conversation)
     await asyncio.to_thread(lambda: erase_files(all_files(workspaces / conversation)))
     await store.delete(conversation)
@@ -167,7 +167,7 @@ async def _load(store: Store, conversation: ConversationId) -> list[Entry]:
 async def _with_traces(
     store: Store, tenant: str, entries: Sequence[Entry], named: Sequence[Entry], found: Quotes, *, quotes: bool
 ) -> Quotes:
-    """With what searches show of the files that are named, and with what they were copied to in other turns."""
+    """Add results of searches that show lines of the named files, and copies of those files in other turns."""
     files = {entry.path for entry in named if is_content(entry)}
     if not files:
         return found
@@ -216,11 +216,11 @@ def _of_turns(turns: Iterable[TurnId], views: Views) -> list[int]:
 
 
 def _need_ended(entries: Sequence[Entry], taken: Iterable[int], views: Views) -> None:
-    """Refuses to take from a turn what it would still act on."""
+    """Raise `turn_open` if an entry belongs to the open turn, which may still act on it."""
     progress = views.progress
     if progress.running and any(entries[seq - 1].turn_id == progress.turn_id for seq in taken):
         raise CodedError(
-            "turn_open", "the turn is still open; end it (`/stop` in `timeloom chat`), then what it holds can be erased"
+            "turn_open", "the turn is still open; end it (`/stop` in `timeloom chat`) before you erase its entries"
         )
 
 

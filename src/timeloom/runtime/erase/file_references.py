@@ -1,4 +1,4 @@
-"""Traces of files: results that show lines of a file, and copies of it in other turns, as tools have reported them."""
+"""Finds results that show lines of a file, and copies of the file in other turns, as tools reported them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,20 +14,20 @@ from timeloom.runtime.erase.same_text import whole
 
 SEARCHING: Final = "react.rg"
 COPYING: Final = frozenset({"react.checkout", "react.patch"})
-"""Tools whose results say which lines they found in a file, and which file they have copied from another turn."""
+"""Tools whose results report lines found in files, and tools whose results report files copied from other turns."""
 
 
 class FileTraces:
-    """Where lines of files are shown by searches, and which files are copies of others."""
+    """The search results that show lines of files, and the files that are copies of others."""
 
     def __init__(self) -> None:
         self.shown: defaultdict[str, set[int]] = defaultdict(set)
-        """The results that show lines of each file."""
+        """By path, the seqs of the results that show lines of the file."""
         self.copies: defaultdict[str, set[str]] = defaultdict(set)
-        """The paths to which each file was copied, perhaps to be changed there."""
+        """By path, the paths to which the file was copied, possibly to be changed there."""
 
     def copies_of(self, paths: Iterable[str]) -> frozenset[str]:
-        """The copies of these files, and the copies of those."""
+        """Return all direct and indirect copies of these files."""
         found: set[str] = set()
         ways = list(paths)
         while ways:
@@ -37,12 +37,12 @@ class FileTraces:
         return frozenset(found)
 
     def showing(self, paths: Iterable[str]) -> frozenset[int]:
-        """The results that show lines of one of these files."""
+        """Return the seqs of the results that show lines of any of these files."""
         return frozenset(seq for path in paths for seq in self.shown.get(path, ()))
 
 
 async def find_traces(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> FileTraces:
-    """What the results of searches and copies say; it reads no others."""
+    """Return the references found in the results of search and copy tools; no other results are read."""
     traces = FileTraces()
     tools: dict[tuple[TurnId, CallId], str] = {}
     for entry in entries:
@@ -71,12 +71,12 @@ async def _said(blobs: Blobs, tenant: str, entry: Entry) -> object:
     try:
         return msgspec.json.decode(text) if isinstance(text, str) else None
     except (msgspec.MsgspecError, RecursionError):
-        # The file itself, or a diff.
+        # The text is the file itself or a diff, not a report.
         return None
 
 
 def _rows(said: object) -> Iterator[dict[str, object]]:
-    """The object itself, and those in its lists."""
+    """Yield the object itself and the objects in its lists."""
     if not isinstance(said, dict):
         return
     row = cast("dict[str, object]", said)

@@ -1,4 +1,4 @@
-"""Quotes: which entries of a conversation hold the same words, or the same payload, as some others."""
+"""Finds entries of a conversation that contain the same text or the same payload as erased ones."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,21 +15,21 @@ from timeloom.core.view.artifacts import ArtifactsView
 from timeloom.ports.blobs import BlobError, Blobs
 
 QUOTED_CHARS: Final = 12
-"""Shortest text that is looked for. Shorter ones, such as "yes", stand in what has nothing to do with them."""
+"""Minimum length of a searched text. Shorter ones, such as "yes", also occur in unrelated entries."""
 
 MAX_DEPTH: Final = 32
-"""Deepest JSON that is looked into; deeper text is looked at as it stands."""
+"""Maximum nesting of JSON that is parsed; deeper text is searched as plain text."""
 
 
 class Quotes(msgspec.Struct, frozen=True):
-    """Who holds the same: copies that the runtime made on its way, and blocks that say it in their own right."""
+    """The seqs of entries with the same text: copies made by the runtime, and independent blocks."""
 
     copies: frozenset[int] = frozenset()
     others: frozenset[int] = frozenset()
 
 
 class Words:
-    """What some entries say, to be looked for elsewhere."""
+    """The texts and payload references of some entries, to be searched in others."""
 
     def __init__(self, texts: Iterable[str], refs: Iterable[BlobRef]) -> None:
         squeezed = (_squeezed(text) for text in texts)
@@ -37,7 +37,7 @@ class Words:
         self.refs = frozenset(refs)
 
     def are_in(self, text: str) -> bool:
-        """Whether the text holds one of them whole, fenced or not."""
+        """Return whether the text contains one of the texts completely, fenced or not."""
         if not self.texts:
             return False
         plain, bare = _squeezed(text), _squeezed(unfence(text))
@@ -45,13 +45,13 @@ class Words:
 
 
 async def words_of(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> Words:
-    """What these entries say."""
+    """Return the texts and payload references of these entries."""
     refs = [ref for entry in entries for ref in references(entry.block)]
     return Words(await texts_of(blobs, tenant, entries), refs)
 
 
 async def texts_of(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The texts of these entries, of those that have one."""
+    """Return the texts of the entries that have one."""
     texts = [getattr((await whole(blobs, tenant, entry)).block, "text", None) for entry in entries]
     return tuple(text for text in texts if isinstance(text, str))
 
@@ -59,7 +59,7 @@ async def texts_of(blobs: Blobs, tenant: str, entries: Sequence[Entry]) -> tuple
 async def find_quotes(
     blobs: Blobs, tenant: str, entries: Sequence[Entry], words: Words, artifacts: ArtifactsView
 ) -> Quotes:
-    """Which of the entries hold these words; it reads all that the conversation holds."""
+    """Return which of the entries contain the same text; it reads all payloads of the entries."""
     copies: set[int] = set()
     others: set[int] = set()
     for entry in entries:
@@ -70,14 +70,14 @@ async def find_quotes(
 
 
 async def whole(blobs: Blobs, tenant: str, entry: Entry) -> Entry:
-    """The entry with its payloads in place; one that is lost is empty."""
+    """Return the entry with its payloads in place; a missing payload is empty."""
     payloads: dict[BlobRef, bytes] = {}
     for ref in references(entry):
         try:
             payloads[ref] = await blobs.read_blob(tenant, ref)
         except BlobError:
             payloads[ref] = b""
-    # What is no text any more, by damage, says nothing.
+    # Damaged bytes that are no valid text are replaced.
     return put_back(entry, lambda ref: payloads[ref].decode("utf-8", "replace").encode())
 
 
@@ -102,7 +102,7 @@ def _is_copy(entry: Entry, artifacts: ArtifactsView) -> bool:
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
-    """Every text in a value, also inside of JSON that is kept as text."""
+    """Yield every text in a value, including texts inside JSON strings."""
     match value:
         case str():
             yield value
@@ -132,5 +132,5 @@ def _squeezed(text: str) -> str:
 
 
 def is_content(entry: Entry) -> bool:
-    """Whether the entry holds a file's content."""
+    """Return whether the entry contains a file's content."""
     return isinstance(entry.block, ContentBlock) and entry.path.startswith("fi:")

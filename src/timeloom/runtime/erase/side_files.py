@@ -1,4 +1,4 @@
-"""Elsewhere: what is kept of a conversation in the data folder beside its store and its workspace, and how it goes."""
+"""Erases a conversation's texts from files beside the store: the chat history and the demo's exports."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -12,22 +12,22 @@ from timeloom.ports.store import Store
 from timeloom.runtime.erase.same_text import texts_of
 
 HISTORY: Final = "chat_history"
-"""What was typed in chats, in the data folder."""
+"""The file in the data directory with the input history of terminal chats."""
 
 EXPORTS: Final = "export"
-"""Where `timeloom demo` leaves what it exports, in the data folder."""
+"""The folder in the data directory where `timeloom demo` writes its exports."""
 
 PAGE: Final = 500
 
 
 def forget_elsewhere(data_dir: Path, conversation: ConversationId, typed: Iterable[str]) -> None:
-    """Removes what was exported of the conversation, and these texts from the lines that a terminal offers again."""
+    """Remove the conversation's exports, and these texts from the input history of the terminal."""
     _forget_typed(data_dir / HISTORY, typed)
     shutil.rmtree(data_dir / EXPORTS / conversation, ignore_errors=True)
 
 
 async def typed_in(store: Store, conversation: ConversationId) -> tuple[str, ...]:
-    """All that users wrote in the conversation."""
+    """Return all texts that users wrote in the conversation."""
     tenant, seq = (await store.info(conversation)).tenant, 0
     typed: list[Entry] = []
     while page := await store.load(conversation, after=seq, limit=PAGE):
@@ -49,7 +49,7 @@ def _forget_typed(history: Path, typed: Iterable[str]) -> None:
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """What was typed at once: a line with the time, then its lines, each behind a plus."""
+    """Yield each history item: a line with the time, then the typed lines, each prefixed with a plus."""
     chunk: list[str] = []
     for line in lines:
         if line.startswith("#") and chunk:

@@ -1,4 +1,4 @@
-"""Erasing files: those of a conversation's workspace that hold what is erased."""
+"""Finds and removes the files of a conversation's workspace that contain erased content."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from timeloom.tools.workspace import MAX_FILE_BYTES, UNSEEN
 
 @dataclass(frozen=True, slots=True)
 class FilesToErase:
-    """Files beneath a folder, by their names relative to it; `whole` where the folder goes with them."""
+    """Files below a folder, by relative name; `whole` means that the folder itself is removed too."""
 
     folder: Path
     names: tuple[str, ...] = ()
@@ -22,12 +22,12 @@ class FilesToErase:
 
 
 def all_files(folder: Path) -> FilesToErase:
-    """Everything in the workspace."""
+    """Return all files of the workspace."""
     return FilesToErase(folder, tuple(sorted(_files(folder))), whole=True)
 
 
 def find_files(folder: Path, paths: Iterable[str], words: Words) -> FilesToErase:
-    """The files at these logical paths, what is kept of changes to them, and files that hold the same."""
+    """Return the files at these logical paths, their undo files, and files that contain the same text."""
     places = {str(physical(form)) for path in paths if isinstance(form := parse(path), FileForm)}
     turns = {place.partition("/")[0] for place in places}
     found = [name for name in _files(folder) if name in places or _is_undo(name, turns) or _holds(folder / name, words)]
@@ -35,7 +35,7 @@ def find_files(folder: Path, paths: Iterable[str], words: Words) -> FilesToErase
 
 
 def erase_files(files: FilesToErase) -> None:
-    """Removes them, durably; those that are gone already do no harm."""
+    """Remove the files durably; missing files are ignored."""
     paths = [files.folder / name for name in files.names]
     for path in paths:
         path.unlink(missing_ok=True)
@@ -47,7 +47,7 @@ def erase_files(files: FilesToErase) -> None:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Every plain file; what a link leads to need not be of this conversation."""
+    """Yield every plain file; symbolic links are skipped because they may lead outside the conversation."""
     for here, _, names in os.walk(folder):
         for name in names:
             path = Path(here) / name
@@ -56,7 +56,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _sync(folder: Path) -> None:
-    """Makes it durable that names are gone from the folder."""
+    """Sync the folder so that the removal of names is durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

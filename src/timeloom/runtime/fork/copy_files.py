@@ -1,7 +1,7 @@
-"""Files of a fork: copies of what the turns left on disk, and of a turn that is cut what was there at the cut.
+"""Copies the workspace files of turns into a fork; files of a cut turn are copied as they were at the cut.
 
-They are copies and no hard links: tools refuse a file that has a second name, since that may lie anywhere, and a
-program that writes into its file would write into that of the other conversation.
+The files are copies and not hard links. Tools refuse a file with a second name, because that name may be anywhere. A
+program that writes into its file would also change the file of the other conversation.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from timeloom.tools.workspace import UNSEEN, Workspace
 
 
 class CutTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that a fork cuts: its entries up to the cut, and all that its conversation knows of files."""
+    """A turn that a fork cuts in two: its entries up to the cut, and the artifacts of the whole conversation."""
 
     turn_id: TurnId
     entries: tuple[Entry, ...]
@@ -38,7 +38,7 @@ class CutTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def copy_files(store: Store, source: Path, target: Path, turns: Sequence[TurnId], cut: CutTurn | None) -> None:
-    """Copies the folders of these turns; the source's name is that of its conversation."""
+    """Copy the folders of these turns; the name of the source folder must be its conversation's id."""
     try:
         await asyncio.to_thread(_copy_turns, source, target, turns, cut)
         if cut:
@@ -46,7 +46,7 @@ async def copy_files(store: Store, source: Path, target: Path, turns: Sequence[T
     except OSError as error:
         await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
         name = errno.errorcode.get(error.errno or 0, "an unknown error")
-        raise CodedError("workspace_failed", f"the files cannot be copied; the disk refused: {name}") from error
+        raise CodedError("workspace_failed", f"the workspace files cannot be copied: {name}") from error
 
 
 def _copy_turns(source: Path, target: Path, turns: Sequence[TurnId], cut: CutTurn | None) -> None:
@@ -62,7 +62,7 @@ def _any(_file: Path, _physical: str) -> bool:
 
 
 def _until(cut: CutTurn) -> Callable[[Path, str], bool]:
-    """Whether a file is still as it was at the cut: no later version is recorded, and nobody has written to it."""
+    """Return a predicate for files that are unchanged since the cut, by recorded versions and modification time."""
     last = cut.entries[-1]
     changed = {_place(path) for path, seqs in _seqs(cut.later).items() if any(seq > last.seq for seq in seqs)}
 
@@ -81,7 +81,7 @@ def _seqs(files: ArtifactsView) -> dict[str, list[int]]:
 
 
 def _place(path: str) -> str:
-    """Where the file of that logical path lies; empty where it names none."""
+    """Return the physical path of that logical path; empty if it names no file."""
     try:
         found = parse(path)
         return str(physical(found)) if isinstance(found, FilePath) else ""
@@ -90,7 +90,7 @@ def _place(path: str) -> str:
 
 
 def _copy_tree(source: Path, target: Path, is_wanted: Callable[[Path, str], bool]) -> None:
-    # It does not follow links: what they lead to need not be of this conversation.
+    # Symbolic links are not followed, because they may lead outside the conversation.
     for folder, folders, names in os.walk(source):
         here = Path(folder)
         there = target / here.relative_to(source)
@@ -104,16 +104,16 @@ def _copy_tree(source: Path, target: Path, is_wanted: Callable[[Path, str], bool
 def _copy(source: Path, target: Path, is_wanted: Callable[[Path], bool]) -> None:
     try:
         mode = source.lstat().st_mode
-        # Pipes and sockets have nothing in them that could be copied.
+        # Pipes and sockets have no content to copy.
         if (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and is_wanted(source):
             shutil.copy2(source, target, follow_symlinks=False)
     except FileNotFoundError:
-        # The conversation goes on meanwhile, and may have put it away.
+        # The source conversation may be running and may have removed the file.
         return
 
 
 async def _restore(store: Store, source: ConversationId, target: Path, cut: CutTurn) -> None:
-    """Brings the versions that the timeline had at the cut, where the disk has newer ones or none."""
+    """Write the versions that the timeline had at the cut, for files that were not copied."""
     known = ArtifactsView()
     for entry in cut.entries:
         known.add(entry)
@@ -128,7 +128,7 @@ async def _restore(store: Store, source: ConversationId, target: Path, cut: CutT
         try:
             stored = await stored_file(found, past)
         except BlobError:
-            # Erased, or lost: then the fork has the file no more than its source.
+            # The content was erased or lost, so the fork cannot have the file either.
             continue
         if stored and stored.complete:
             await asyncio.to_thread(workspace.write, PhysicalPath(place), stored.data)
@@ -136,7 +136,7 @@ async def _restore(store: Store, source: ConversationId, target: Path, cut: CutT
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """The source as it was at the cut, for those who read files of its timeline."""
+    """Reads the timeline of the source as it was at the cut."""
 
     store: Store
     conversation: ConversationId

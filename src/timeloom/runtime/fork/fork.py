@@ -1,4 +1,4 @@
-"""Forking: a conversation copied up to some entry into a new one, which goes on by itself from there."""
+"""Copies a conversation up to an entry into a new, independent conversation."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from timeloom.runtime.session.load_views import load_views
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True):
-    """A new conversation, where it began, and how many turns it has from there; `cut` is whether it cut one in two."""
+    """The new conversation, its fork point and its number of turns; `cut` says whether a turn was cut in two."""
 
     conversation: ConversationId
     forked_from: ForkPoint
@@ -32,7 +32,7 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forking:
-    """What forks are made with: `workspaces` has a folder of files for each conversation, `into` those of forks."""
+    """The store and folders for forks: `workspaces` has the source's files, `into` receives the fork's files."""
 
     store: Store
     workspaces: Path
@@ -44,11 +44,11 @@ class Forking:
 async def fork(
     store: Store, source: ConversationId, workspaces: Path, clock: Clock, ids: Ids, *, turn: str | None = None
 ) -> Forked:
-    """A new conversation with all that the source has up to the end of that turn, its id or its number.
+    """Fork the source at the end of the turn with that id or number.
 
-    Without a turn it is all of it, but for a turn that is still open: what that would do, it would do twice. Entries
-    keep their places, times and paths, payloads are shared, and the files of the turns are copied. Nobody needs to
-    hold the source.
+    Without `turn`, the fork has all turns except one that is still open, because both conversations would execute it.
+    Entries keep their seqs, times and paths, payloads are shared, and the files of the turns are copied. The source
+    needs no lease.
     """
     views = await load_views(store, source)
     forking = Forking(store=store, workspaces=workspaces, into=workspaces, clock=clock, ids=ids)
@@ -56,11 +56,11 @@ async def fork(
 
 
 async def fork_at(store: Store, source: ConversationId, seq: int, workspaces: Path, clock: Clock, ids: Ids) -> Forked:
-    """A new conversation with all that the source has up to that entry.
+    """Fork the source at that entry.
 
-    In the middle of a turn, the fork ends that turn: a call without a result gets one that says it was cut off, and
-    nothing is done until somebody speaks. All else is as with `fork`; the files of that turn are as they were then,
-    as far as the timeline or the disk has them so.
+    In the middle of a turn, the fork ends that turn: a call without a result gets one that says it was interrupted.
+    The fork does nothing until a message arrives. The files of that turn are restored to their state at the entry, as
+    far as the timeline or the disk still has it. Otherwise it works like `fork`.
     """
     views = await load_views(store, source)
     forking = Forking(store=store, workspaces=workspaces, into=workspaces, clock=clock, ids=ids)
@@ -70,14 +70,14 @@ async def fork_at(store: Store, source: ConversationId, seq: int, workspaces: Pa
 async def copy_until(
     forking: Forking, source: ConversationId, seq: int, views: Views, *, stays_open: bool = False
 ) -> Forked:
-    """The fork at that entry; with `stays_open`, a turn that is under way there is not ended: it is one of a re-run.
+    """Create the fork at that entry; with `stays_open`, a turn cut there stays open for a re-run.
 
     `views` are those of the source.
     """
     if not 1 <= seq <= views.tail:
-        raise CodedError("entry_unknown", f"a fork is made at an entry from 1 to {views.tail}, got {seq}")
+        raise CodedError("entry_unknown", f"expected an entry from 1 to {views.tail}, got {seq}")
     store = forking.store
-    # The entry behind the cut tells whether it goes through a result.
+    # The entry after the cut shows whether the cut splits a result.
     loaded = await store.load(source, limit=seq + 1)
     entries, after = loaded[:seq], next(iter(loaded[seq:]), None)
     turns = [name for name, known in views.turns.turns.items() if known.spans[0][0] <= seq]
@@ -87,27 +87,27 @@ async def copy_until(
     cut = CutTurn(turn_id=turns[-1], entries=tuple(last), later=views.artifacts) if ending else None
     await copy_files(store, forking.workspaces / source, forking.into / fresh, turns, cut)
     point, now = ForkPoint(source, seq), timestamp(forking.clock.epoch_us())
-    # In a thread: of a long conversation it takes seconds.
+    # In a thread, because a long conversation takes seconds.
     drafts = await asyncio.to_thread(_drafts, entries, point)
     if stays_open and ending:
         drafts[last[0].seq - 1 :] = [_run_again(entry) for entry in last]
     else:
         drafts += [Draft(turns[-1], now, block) for block in ending]
-    # In one append: half of a copy would be a turn that never ended, and whoever opens it would go on with it.
+    # In one append: a partial copy would contain an open turn, which the next process would resume.
     await store.append(fresh, 0, drafts)
     return Forked(conversation=fresh, forked_from=point, turns=len(turns), cut=bool(ending) and not stays_open)
 
 
 def _last_seq(views: Views, turn: str | None) -> int:
-    """The last entry that is copied: the one before the turn after begins."""
+    """Return the last entry to copy: the one before the next turn begins."""
     turns = views.turns.turns
     wanted = [name for name, known in turns.items() if turn in (None, name, str(known.n))]
     if not wanted:
-        missing = "there is no turn yet" if turn is None else f"{turn[:60]!r} is no turn of it"
-        raise CodedError("entry_unknown", f"{missing}; it has {len(turns)}, numbered from 1")
+        missing = "there is no turn yet" if turn is None else f"there is no turn {turn[:60]!r}"
+        raise CodedError("entry_unknown", f"{missing}; the conversation has {len(turns)} turns, numbered from 1")
     ended = [name for name in wanted if turns[name].ended]
     if not ended:
-        raise CodedError("turn_open", "the turn is still open; a fork ends where a turn has ended")
+        raise CodedError("turn_open", "the turn is still open; fork after it has ended, or name an earlier turn")
     starts = [known.spans[0][0] for known in turns.values()]
     ends = dict(zip(turns, [*(start - 1 for start in starts[1:]), views.tail], strict=True))
     return ends[ended[-1]]
@@ -122,7 +122,7 @@ def _drafts(entries: Sequence[Entry], point: ForkPoint) -> list[Draft]:
 
 
 def _run_again(entry: Entry) -> Draft:
-    """The entry of the turn that is open, whose first one says from the beginning that nobody else goes on with it."""
+    """Return the entry as a draft; the turn's first entry is marked as a re-run, so no other process resumes it."""
     if isinstance(entry.block, TurnStarted):
         return Draft(entry.turn_id, entry.ts, replace(entry.block, rerun=True))
     return Draft(entry.turn_id, entry.ts, entry.block, entry.original)

@@ -1,4 +1,4 @@
-"""Sharing: which conversations hold the same entries, because they were forked from one another."""
+"""Finds conversations that have the same entries because they were forked from one another."""
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from timeloom.ports.reader import ConversationInfo, ConversationQuery
 from timeloom.ports.store import Store
 
 PAGE: Final = 500
-"""How many conversations are listed at once."""
+"""Conversations listed per request to the store."""
 
 
 async def sharing(store: Store, info: ConversationInfo, seq: int) -> tuple[ConversationId, ...]:
-    """The conversations that have that entry of this one: forks of it, what it was forked from, and forks of those.
+    """Return the conversations that contain that entry of this one: forks, ancestors, and forks of those.
 
-    One that was deleted does not part those that were forked from it.
+    Forks of a deleted conversation are still found through it.
     """
     listed = await _all(store, info.tenant)
     parents = {other.id: other.parent for other in listed if other.parent}
@@ -49,7 +49,7 @@ async def _all(store: Store, tenant: str) -> list[ConversationInfo]:
 async def _common(
     store: Store, one: ConversationId, other: ConversationId, parents: Mapping[ConversationId, ConversationId]
 ) -> int:
-    """Up to which entry a conversation and the one that it was forked from are the same."""
+    """Return the last seq that a fork and its source have in common."""
     child, parent = (one, other) if parents.get(one) == other else (other, one)
     (header,) = await store.load(child, limit=1)
     return _forked_at(header, parent)

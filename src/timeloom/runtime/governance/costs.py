@@ -1,4 +1,4 @@
-"""What model calls cost: the most beforehand, the usage afterwards, and a guess where nobody says."""
+"""Computes the cost of model calls: an upper bound before, the usage after, an estimate if usage is unreported."""
 
 from typing import Final
 
@@ -11,21 +11,21 @@ from timeloom.ports.ledger import Amounts, Most
 from timeloom.ports.model import Model, as_priced
 
 MODEL_WALL_MS: Final = 600_000
-"""How long a model call is taken to last at most, where time is a budget that conversations share."""
+"""Assumed maximum duration of a model call, reserved from time budgets that conversations share."""
 
 
 def model_key(turn: TurnId, round_number: int, attempt: int) -> str:
-    """What a reservation for a model call is known by."""
+    """Return the ledger key of the reservation for a model call."""
     return f"model/{turn}/{round_number}/{attempt}"
 
 
 def tool_key(turn: TurnId, call_id: CallId) -> str:
-    """What a reservation for a tool call is known by."""
+    """Return the ledger key of the reservation for a tool call."""
     return f"tool/{turn}/{call_id}"
 
 
 def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds: int) -> Most:
-    """The most that a model call may cost."""
+    """Return the upper bound of a model call's cost; the prompt is priced as a cache write, the dearest case."""
     priced = as_priced(model)
     dearest = Usage(
         cache_write_tokens=prompt_tokens, cache_write_1h_tokens=prompt_tokens, output_tokens=max_output_tokens
@@ -39,12 +39,12 @@ def model_most(model: Model, prompt_tokens: int, max_output_tokens: int, rounds:
 
 
 def is_priced(model: Model, most: Most) -> bool:
-    """Whether it is known what a call costs; a model that has no price at all, such as our own, costs nothing."""
+    """Return whether the cost of a call is known; a model without prices, such as the local one, costs nothing."""
     return most.cost_nano_usd is not None or as_priced(model) is None
 
 
 def with_guess(outcome: ModelAnswered, call: ModelCalled, model: Model) -> ModelAnswered:
-    """The outcome with our own count in the place of one that was not reported: it was paid for all the same."""
+    """Return the outcome with estimated usage if the provider reported none: the call was paid for all the same."""
     if outcome.usage_reported or outcome.usage != Usage():
         return outcome
     written = outcome.text if isinstance(outcome.text, str) else ""
@@ -55,6 +55,6 @@ def with_guess(outcome: ModelAnswered, call: ModelCalled, model: Model) -> Model
 
 
 def model_cost(usage: Usage, rounds: int) -> Amounts:
-    """What a model call cost."""
+    """Return the cost of a model call with that usage."""
     tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
     return Amounts(rounds=rounds, tokens=tokens, cost_nano_usd=usage.cost_nano_usd)

@@ -1,4 +1,4 @@
-"""Governing: what policies and budgets say of a step before it is taken, and what is settled after it."""
+"""Checks policies and budgets before each step and settles its cost afterwards."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -36,19 +36,19 @@ Step = ModelStep | ToolStep
 NO_BUDGETS: Final = Budgets()
 
 SHARED: Final[tuple[Scope, ...]] = ("tree", "user", "project")
-"""Scopes that several conversations spend from at once; one conversation alone spends from the others."""
+"""Scopes that several conversations spend from at once; the other scopes belong to one conversation."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Bill(msgspec.Struct):
-    """What a step did cost; none while nobody knows, and then what it promised counts."""
+    """The actual cost of a step; if it stays None, the presumed cost of the reservation is settled."""
 
     cost: Amounts | None = None
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Whether a step may be taken, what was reserved for it, and when that was."""
+    """The ruling on a step, the reservation made for it, and the time of that reservation."""
 
     ruling: Ruling = ALLOWED
     reserved: Reserved | None = None
@@ -57,7 +57,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class Governor:
-    """Rules on every step of one conversation."""
+    """Admits or refuses every step of one conversation."""
 
     session: Session
     policies: tuple[Policy, ...] = DEFAULT_POLICIES
@@ -66,13 +66,13 @@ class Governor:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other conversations spend from the same budgets, so that admitting a step may take its time."""
+        """Whether other conversations spend from the same budgets; admitting a step may then have to wait."""
         return bool(self._shared())
 
     async def admit(self, step: Step, key: str, most: Most, *, begun: bool = False) -> Admission:
-        """Asks the policies, then the budgets.
+        """Check the policies, then the budgets, and reserve the step's maximum cost.
 
-        A step that was `begun` (a person has allowed it, or a crash cut it off) is not asked about again.
+        A step that was `begun` needs no second approval: a person has approved it, or a crash interrupted it.
         """
         ruling = self._ruling(step, begun)
         if ruling.verdict == "refuse" or (ruling.verdict == "ask" and not begun):
@@ -82,7 +82,7 @@ class Governor:
             return Admission()
         conversation = self.session.conversation
         reservation = Reservation(key=f"{conversation}/{key}", conversation=conversation, most=most, caps=caps)
-        # What was noted must not wait for others who spend.
+        # Pending entries must not wait while other conversations spend.
         await self.session.flush()
         await self._settle_leftovers(reservation.key)
         try:
@@ -95,7 +95,7 @@ class Governor:
 
     @asynccontextmanager
     async def charging(self, admission: Admission) -> AsyncGenerator[Bill]:
-        """Settles what the step did cost, and how long it took, when it is over; however it ends."""
+        """Settle the step's cost and duration when the context exits, normally or with an error."""
         bill = Bill()
         try:
             yield bill
@@ -106,12 +106,12 @@ class Governor:
                 await self.session.ledger.settle(admission.reserved, replace(cost, wall_ms=wall_ms))
 
     async def release(self, admission: Admission) -> None:
-        """Gives back what was reserved for a step that is not taken."""
+        """Release the reservation of a step that is not executed."""
         if admission.reserved:
             await self.session.ledger.release(admission.reserved)
 
     async def announced(self) -> tuple[Budget, ...]:
-        """The budgets as the model sees them."""
+        """Return the budgets in the form that the prompt shows."""
         known = [*self._own_accounts(*self._own_spend())]
         for cap, name in zip(self._caps(), self._shared(), strict=True):
             spent = await self.session.ledger.spent(cap.scope)
@@ -120,7 +120,7 @@ class Governor:
 
     def _ruling(self, step: Step, begun: bool) -> Ruling:
         turn, conversation = self._own_spend()
-        # A call that was begun is counted already.
+        # A tool call that was begun is already included in the spend.
         counted = int(begun and isinstance(step, ToolStep))
         turn, conversation = (replace(one, tool_calls=one.tool_calls - counted) for one in (turn, conversation))
         proposal = Proposal(
@@ -138,7 +138,7 @@ class Governor:
         return strictest(rulings)
 
     def _own_spend(self) -> tuple[Spent, Spent]:
-        """What the newest turn and the conversation have spent."""
+        """Return the spend of the newest turn and of the conversation."""
         spend, turn = self.session.views.spend, self.session.views.progress.turn_id
         return _spent(spend.by_turn.get(turn, Spend())), _spent(spend.total)
 
@@ -174,9 +174,9 @@ class Governor:
         )
 
     async def _settle_leftovers(self, key: str) -> None:
-        """Settles what a process that is gone had reserved: by the timeline, or else by what was promised.
+        """Settle the reservations of a crashed process: by the timeline, else by their presumed cost.
 
-        What it had reserved under this key is reserved again.
+        A reservation under `key` is kept, because the step is about to be reserved again.
         """
         if self._settled:
             return
@@ -205,7 +205,7 @@ _UNPRICED = "nobody knows what {} costs, so that it cannot be held to a budget o
 
 
 def _promised(most: Most) -> Amounts:
-    # How long it took nobody knows: the time of a call that was cut off is not counted.
+    # The duration of an interrupted call is unknown, so its time is not counted.
     return replace(most.presumed, wall_ms=0)
 
 
@@ -219,7 +219,7 @@ def _asked(policy: Policy, proposal: Proposal) -> Ruling:
         ruling = policy(proposal) or ALLOWED
     except Exception:
         _logger.exception("the policy %s failed", name)
-        # Whoever cannot say whether a step is allowed has not allowed it.
+        # A policy that fails has not allowed the step.
         ruling = refuse(f"the policy {name} failed, so that nothing is allowed until it is mended")
     return ruling if ruling.policy else replace(ruling, policy=name)
 

@@ -1,4 +1,4 @@
-"""Events of a conversation as its readers hear them, and those that follow from a stored block."""
+"""The events that readers of a conversation receive, and the events derived from stored blocks."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -29,7 +29,7 @@ from timeloom.runtime.read.export import with_payloads
 from timeloom.wire.block_json import encode_block
 
 State = Literal["idle", "running", "waiting", "interrupted"]
-"""What a conversation does: nothing, a turn, a turn that waits for a person to decide, or one that nobody runs now."""
+"""The state of a conversation: no turn, a running turn, a turn that waits for a person, or one that no process runs."""
 
 
 class ChatStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class ChatStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A step of the turn began, or a tool's call is over."""
+    """A step of the turn began, or a tool call finished."""
 
     name: ClassVar[str] = "chat.step"
     step: Literal["round", "model", "tool", "result"]
@@ -50,14 +50,14 @@ class ChatStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: int
     round: int = 0
     seen: int = 0
-    """Of `model`: everything up to this seq is in the prompt, so whoever sent something knows that it was seen."""
+    """For `model`: all entries up to this seq are in the prompt, so a sender knows that its message was seen."""
     tool_id: str = ""
     tool_call_id: str = ""
 
 
 class ChatDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Text on its way: provisional, told from its beginning to each reader, and whole in the block that is stored in
-    its end."""
+    """A piece of streamed text. It is provisional: the stored block contains the whole text. Each reader receives the
+    text from its beginning."""
 
     name: ClassVar[str] = "chat.delta"
     turn_id: TurnId
@@ -65,7 +65,7 @@ class ChatDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int
     text: str
     cut: bool = False
-    """Whether more stood before it than is told to a reader who came late."""
+    """Whether the beginning of the text is missing, because the reader joined late."""
 
 
 class ChatBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class ChatBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatCompaction(msgspec.Struct, frozen=True, kw_only=True):
-    """Older parts of the conversation are summed up, or were."""
+    """A compaction of older parts of the conversation started or finished."""
 
     name: ClassVar[str] = "chat.compaction"
     status: Literal["started", "completed", "skipped"]
@@ -86,7 +86,7 @@ class ChatCompaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """A person has to decide before the turn goes on."""
+    """A person has to decide before the turn can continue."""
 
     name: ClassVar[str] = "chat.approval"
     turn_id: TurnId
@@ -107,7 +107,7 @@ class ChatComplete(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatError(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn does not go on, or this stream does not; the code is one of the registry."""
+    """The turn or this stream stopped; the code is one of `core/codes.py`."""
 
     name: ClassVar[str] = "chat.error"
     code: str
@@ -115,7 +115,7 @@ class ChatError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the conversation does now."""
+    """The current state of the conversation."""
 
     name: ClassVar[str] = "conv.status"
     conversation_id: ConversationId
@@ -124,13 +124,13 @@ class ConvStatus(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str = ""
     round: int = 0
     unseen: tuple[int, ...] = ()
-    """What was sent to the turn and is in no prompt yet."""
+    """The seqs of messages to the turn that are not in any prompt yet."""
     approvals: tuple[CallId, ...] = ()
-    """The calls that wait for a person."""
+    """The calls that wait for a person's decision."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Nothing happened for a while."""
+    """Sent when nothing happened for a while, to keep the connection open."""
 
     name: ClassVar[str] = ""
 
@@ -150,7 +150,7 @@ Event = (
 
 
 def status_of(conversation: ConversationId, views: Views) -> ConvStatus:
-    """The status that the views say."""
+    """Return the status according to the views."""
     progress = views.progress
     asked = waits_for(progress)
     running: State = "waiting" if asked else "running"
@@ -166,23 +166,23 @@ def status_of(conversation: ConversationId, views: Views) -> ConvStatus:
 
 
 def waits_for(progress: ProgressView) -> tuple[CallId, ...]:
-    """The calls of the open turn that a person has to decide on."""
+    """Return the calls of the open turn that a person has to decide on."""
     if not progress.running:
         return ()
     return tuple(one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_asked)
 
 
 def compaction_of(compaction: Compaction) -> ChatCompaction:
-    """The event of a compaction."""
+    """Return the event of a compaction."""
     return ChatCompaction(
         status=compaction.status, before_tokens=compaction.before_tokens, after_tokens=compaction.after_tokens
     )
 
 
 async def whole_block(store: Store, tenant: str, entry: Entry) -> bytes:
-    """The block as JSON with its texts in place.
+    """Return the block as JSON with its texts in place.
 
-    Bytes stay references, and so does what a model was sent: a request is looked at by its own route.
+    Bytes stay references, and so do the texts of model requests, which have a separate route.
     """
     block = entry.block
     if isinstance(block, ModelCalled | Attachment) or (isinstance(block, ContentBlock) and block.text is None):
@@ -192,7 +192,7 @@ async def whole_block(store: Store, tenant: str, entry: Entry) -> bytes:
 
 
 def following(entry: Entry) -> Iterator[Event]:
-    """What else is told after the block of that entry."""
+    """Yield the events that follow the block of that entry."""
     turn, seq = entry.turn_id, entry.seq
     match entry.block:
         case TurnStarted(n=n):
@@ -200,7 +200,7 @@ def following(entry: Entry) -> Iterator[Event]:
         case RoundStarted(round=number):
             yield ChatStep(step="round", turn_id=turn, seq=seq, round=number)
         case ModelCalled(purpose="decision", round=number):
-            # A call is only stored where nothing came between its prompt and itself.
+            # A model call is stored only if no entry came between its prompt and itself.
             yield ChatStep(step="model", turn_id=turn, seq=seq, round=number, seen=seq - 1)
         case ToolCall(tool_id=tool_id, tool_call_id=call_id):
             yield ChatStep(step="tool", turn_id=turn, seq=seq, tool_id=tool_id, tool_call_id=call_id)

@@ -1,4 +1,4 @@
-"""The hub: the conversations that are open in this process, their turns, and their readers."""
+"""The hub: keeps conversations open in this process, runs their turns and streams their events to readers."""
 
 import asyncio
 import logging
@@ -26,35 +26,36 @@ from timeloom.runtime.session.load_views import load_views
 from timeloom.runtime.turn.attachments import TextFile
 
 PAGE: Final = 1000
-"""How many conversations with open turns are listed at once."""
+"""Conversations with open turns listed per request to the store."""
 
 CLOSING: Final = ChatError(
-    code="server_closing", message="the server is closing; come back with the id of the last block"
+    code="server_closing", message="the server is shutting down; reconnect with the id of the last block"
 )
 
 Streaming = AbstractAsyncContextManager[tuple[Stream, AsyncGenerator[Event]]]
-"""A stream and its events, for as long as somebody reads them."""
+"""A context that yields a subscription and its events; leaving it ends the subscription."""
 
 _logger = logging.getLogger(__name__)
 
 
 class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How conversations are kept open and told of."""
+    """How long conversations stay open, and the limits of their readers."""
 
     rest_s: float = 60.0
-    """How long a conversation stays open after its last turn. Less opens it more often; more keeps it from others."""
+    """How long a conversation stays open after its last turn. Less reopens it more often; more blocks it for other
+    processes."""
     grace_s: float = 3.0
-    """How long turns may go on while the hub closes; then they are left as they are."""
+    """How long running turns may continue while the hub closes; then they stop and stay open on the timeline."""
     reader_bytes: int = 1024 * 1024
-    """How much may wait for one reader before it is told to come back."""
+    """Maximum bytes queued for one reader before its stream is ended."""
     beat_s: float = 15.0
-    """How long a stream may be silent. More lets proxies take it for dead."""
+    """Longest silence of a stream before a heartbeat. With more, proxies may close the connection."""
     recover_at_once: int = 8
-    """How many turns that were left open are gone on with at once."""
+    """Number of open turns resumed concurrently after a restart."""
 
 
 class Hub:
-    """Takes messages and events, runs turns, and gives streams; use it as a context."""
+    """Accepts messages and events, runs turns and provides event streams; use it as an async context manager."""
 
     def __init__(
         self, store: Store, opening: Opening, clock: Clock, ids: Ids, settings: HubSettings | None = None
@@ -77,54 +78,54 @@ class Hub:
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing is taken any more."""
+        """Whether the hub is closing and rejects all requests."""
         return self._closing
 
     @property
     def conversations(self) -> tuple[ConversationId, ...]:
-        """The conversations that are open here, or read, or spoken to."""
+        """The conversations that are open in this process, or have a request or reader here."""
         return tuple(self._seats)
 
     @property
     def running(self) -> int:
-        """How many turns run here."""
+        """The number of turns that run in this process."""
         return sum(seat.task is not None for seat in self._seats.values())
 
     @property
     def readers(self) -> int:
-        """How many readers the conversations have here."""
+        """The number of readers of all conversations in this process."""
         return sum(seat.channel.readers for seat in self._seats.values())
 
     @property
     def slow_readers(self) -> int:
-        """How many readers fell behind so far."""
+        """The number of readers whose streams were ended so far because they were too slow."""
         return self._slow_readers
 
     def recover(self) -> asyncio.Task[None]:
-        """Goes on with all turns that were left open and that nobody else is at, beside whatever comes in."""
+        """Start a task that resumes all open turns whose conversations no other process holds."""
         self._recovering = asyncio.create_task(self._recover(), name="recovering")
         return self._recovering
 
     async def begin(self, header: ConversationStarted, text: str, files: tuple[TextFile, ...] = ()) -> Accepted:
-        """A new conversation that begins with this message."""
+        """Start a new conversation with this message."""
         return await self._do(self._fresh(), lambda seat: seat.begin_with(header, Sent(text=text, files=files)))
 
     async def begin_heard(
         self, header: ConversationStarted, text: str, files: tuple[TextFile, ...] = ()
     ) -> tuple[Accepted, Streaming]:
-        """The same, and the stream of what comes of it, which has to be entered."""
+        """Start a new conversation with this message; also return its stream, which the caller must enter."""
         sent = Sent(text=text, files=files)
         return await self._heard(self._fresh(), header.tenant, lambda seat: seat.begin_with(header, sent), is_new=True)
 
     async def say_heard(
         self, info: ConversationInfo, text: str, files: tuple[TextFile, ...] = (), author: str = USER
     ) -> tuple[Accepted, Streaming]:
-        """A message as in `say`, and the stream of what comes of it, which has to be entered."""
+        """Send a message as `say` does; also return the stream of its events, which the caller must enter."""
         sent = Sent(text=text, files=files, author=author)
         return await self._heard(info.id, info.tenant, lambda seat: seat.say(sent))
 
     async def found(self, header: ConversationStarted, conversation: ConversationId | None = None) -> ConversationInfo:
-        """A new conversation in which nothing was said yet, of that id where one is given."""
+        """Create a conversation without messages, with the given id or a new one."""
         name = conversation or self._fresh()
         async with self._at(name) as seat:
             await seat.begin(header)
@@ -133,11 +134,11 @@ class Hub:
     async def say(
         self, conversation: ConversationId, text: str, files: tuple[TextFile, ...] = (), author: str = USER
     ) -> Accepted:
-        """A message; where a turn runs it is a follow-up of that."""
+        """Send a message; it becomes a follow-up of a running turn, or opens a turn."""
         return await self._do(conversation, lambda seat: seat.say(Sent(text=text, files=files, author=author)))
 
     async def send(self, conversation: ConversationId, sent: Sent) -> Accepted:
-        """An event; follow-ups, steers and cancellations are what they are, every other kind is told to the model."""
+        """Send an event: a follow-up, a steer, a cancellation, or an external event of any other kind."""
         match sent.kind:
             case "followup":
                 return await self._do(conversation, lambda seat: seat.say(sent))
@@ -151,18 +152,18 @@ class Hub:
     async def decide(
         self, conversation: ConversationId, call_id: CallId, approved: bool, by: str, text: str = ""
     ) -> Accepted:
-        """A person's decision on what a turn waits for, after which it goes on."""
+        """Record a person's decision on a requested approval and resume the turn."""
         return await self._do(conversation, lambda seat: seat.decide(call_id, approved, by, text))
 
     async def append(
         self, conversation: ConversationId, blocks: Sequence[AnyBlock], turn_id: TurnId = NO_TURN
     ) -> tuple[Entry, ...]:
-        """Puts blocks on the timeline that no turn has to be run for: a title, feedback; raises `HeldError`."""
+        """Append blocks that need no turn, such as a title or feedback; raises `HeldError`."""
         async with self._at(conversation) as seat:
             return await seat.append(blocks, turn_id)
 
     async def status(self, conversation: ConversationId) -> ConvStatus:
-        """What the conversation does, wherever it is open."""
+        """Return the conversation's status, also if another process has it open."""
         seat = self._seats.get(conversation)
         if seat and seat.turns:
             status, is_left = status_of(conversation, seat.turns.session.views), seat.has_failed
@@ -170,36 +171,39 @@ class Hub:
             status = status_of(conversation, await load_views(self._store, conversation))
             is_left = status.state == "running" and not await self._store.is_held(conversation)
             if is_left:
-                # Who held it may have ended the turn just before letting go.
+                # The holder may have ended the turn just before it released the lease.
                 status = status_of(conversation, await load_views(self._store, conversation))
         return replace(status, state="interrupted") if is_left and status.state == "running" else status
 
     def stream(self, info: ConversationInfo, after: int) -> Streaming:
-        """The events of the conversation after that entry, while the context lasts."""
+        """Return a context with the events of the conversation after that entry."""
         if after > info.tail:
-            raise CodedError("cursor_malformed", f"the conversation ends at {info.tail}, and nothing is after {after}")
+            raise CodedError("cursor_malformed", f"the last entry is {info.tail}; the cursor {after} is beyond it")
         self._need_open()
         return self._streamed(info, after)
 
     @asynccontextmanager
     async def released(self, conversation: ConversationId, *, parks: bool = False) -> AsyncGenerator[None]:
-        """The conversation is not open here for as long as this lasts; a turn that runs refuses that, or is parked."""
+        """Release the conversation's lease while the context lasts.
+
+        A running turn raises `turn_open`, unless `parks` is set: then it is stopped and stays open on the timeline.
+        """
         async with self._at(conversation) as seat, seat.released(parks=parks):
             yield
 
     def deleted(self, conversation: ConversationId) -> None:
-        """Ends the streams of a conversation that is gone."""
+        """End the streams of a deleted conversation."""
         if seat := self._seats.get(conversation):
             seat.channel.end(GONE)
 
     def hang_up(self) -> None:
-        """Takes nothing any more and ends all streams; what runs goes on until `close`."""
+        """Reject new requests and end all streams; running turns continue until `close`."""
         self._closing = True
         for seat in self._seats.values():
             seat.channel.end(CLOSING)
 
     async def close(self) -> None:
-        """Gives turns a moment to end, then leaves them as they are: they are gone on with at the next start."""
+        """Wait `grace_s` for running turns, then stop them; they stay open and are resumed at the next start."""
         self.hang_up()
         if self._recovering:
             self._recovering.cancel()
@@ -222,7 +226,7 @@ class Hub:
     async def _heard(
         self, conversation: ConversationId, tenant: str, work: Work, *, is_new: bool = False
     ) -> tuple[Accepted, Streaming]:
-        """Does it where somebody listens already: nothing of what comes of it has to be read again."""
+        """Subscribe, then do the work, so that its events need not be read from the store."""
         async with AsyncExitStack() as stack:
             seat = await stack.enter_async_context(self._at(conversation))
             mailbox = stack.enter_context(self._joined(seat))
@@ -278,7 +282,7 @@ class Hub:
         left: list[ConversationId] = []
         while page := await self._store.open_turns(after=left[-1] if left else "", limit=PAGE):
             left += page
-        # One iterator for all: each takes the next as soon as it is done with the last.
+        # All workers share one iterator: each takes the next conversation when it has finished one.
         names = iter(left)
         async with asyncio.TaskGroup() as group:
             for _ in range(self._settings.recover_at_once):
@@ -291,12 +295,12 @@ class Hub:
                     await seat.go_on()
             except HeldError as error:
                 _logger.info(
-                    "an open turn is left to who holds it",
+                    "open turn skipped, another process holds the conversation",
                     extra={"fields": {"conversation_id": conversation, "holder": error.by}},
                 )
             except CodedError as error:
                 _logger.warning(
-                    "an open turn cannot be gone on with",
+                    "open turn cannot be resumed",
                     extra={"fields": {"conversation_id": conversation, "code": error.code}},
                 )
 

@@ -1,4 +1,4 @@
-"""Citations of text on its way: tokens become marks that name their sources, however the text is cut into pieces."""
+"""Replaces citation tokens in streamed text with marks that name their sources, across delta boundaries."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,11 +16,11 @@ READ: Final = frozenset({"answer", "timeline_text"})
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {"text/markdown": "markdown", "text/html": "html", "text/plain": "text"}
 )
-"""The files in which citations are marks; in all others they stay what they are."""
+"""The file types in which citations are replaced; in all others the tokens stay."""
 
 
 class Citing:
-    """Hands on the deltas of one reply after the other, with their citations replaced."""
+    """Forwards the deltas of consecutive replies with their citations replaced."""
 
     def __init__(self, rows: Callable[[], Mapping[int, SourceRow]], tell: Callable[[LiveDelta], None]) -> None:
         self._rows = rows
@@ -28,7 +28,7 @@ class Citing:
         self._open: dict[tuple[str, int], CitationRewriter] = {}
 
     def hear(self, delta: LiveDelta) -> None:
-        """Hands on what of the delta can be shown now; what may still become a citation waits."""
+        """Forward the part of the delta that can be shown now; text that may become a citation is held back."""
         where = (delta.channel, delta.index)
         rewriter = self._open.get(where)
         if rewriter is None:
@@ -44,7 +44,7 @@ class Citing:
             self._say(where, text)
 
     def close(self) -> None:
-        """Hands on what waited: the reply is over."""
+        """Forward the held-back text at the end of a reply."""
         for where, rewriter in self._open.items():
             self._say(where, rewriter.close())
         self._open.clear()

@@ -1,4 +1,4 @@
-"""A seat: one conversation as this process has it open, with the task that runs its turns and all who read it."""
+"""One conversation that is open in this process: the task that runs its turns, and its readers."""
 
 import asyncio
 import logging
@@ -26,19 +26,19 @@ from timeloom.runtime.turn.loop import Turns
 
 _logger = logging.getLogger(__name__)
 
-INTERNAL: Final = "the turn stopped at an unexpected error; it is open and goes on with the next message"
+INTERNAL: Final = "The turn failed unexpectedly. Send another message to resume it."
 
 USER: Final = "user"
-"""Whoever the conversation belongs to, as the author of what they say there."""
+"""The author of messages by the conversation's owner."""
 
 GONE: Final = ChatError(code="conversation_unknown", message="the conversation was deleted")
 
 Said = Literal["started", "followup", "steered", "told", "cancelled", "decided"]
-"""What became of what was sent: it opened a turn, or the running one has it."""
+"""How a message or event was handled: it opened a turn, or it was added to the running one."""
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent is on the timeline."""
+    """The receipt of a message or event that is on the timeline."""
 
     conversation_id: ConversationId
     turn_id: TurnId
@@ -47,26 +47,26 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def before(self) -> int:
-        """The last entry before it, and before the turn's header where it opens one."""
+        """The seq of the last entry before it; if it opened a turn, before that turn's first entry."""
         return self.seq - (2 if self.status == "started" else 1)
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody sent to a conversation: a message, or an event of some kind."""
+    """A message or an event of some kind that was sent to a conversation."""
 
     kind: str = "followup"
     text: str = ""
     by: str = "external"
     author: str = USER
-    """Whose words a message is."""
+    """The author of a message."""
     mime: str = "text/markdown"
     started_ts: str = ""
-    """When it began, as they say; empty where that is now."""
+    """When it began, according to the sender; empty means now."""
     files: tuple[TextFile, ...] = ()
 
 
 class Opening(Protocol):
-    """Opens a conversation for who runs its turns; with a header, a new one. Raises `HeldError`."""
+    """Opens a conversation, or a new one if a header is given; returns its turn runner. Raises `HeldError`."""
 
     async def __call__(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
@@ -74,7 +74,7 @@ class Opening(Protocol):
 
 
 class LiveConversation:
-    """One conversation: what is sent to it goes one after the other, and one task at a time runs its turns."""
+    """One open conversation: messages are handled one at a time, and at most one task runs its turns."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class LiveConversation:
         self.conversation = conversation
         self.channel = Channel()
         self.visitors = 0
-        """Who is using it right now: requests and readers."""
+        """The number of requests and readers that use it now."""
         self._store = store
         self._opening = opening
         self._rest_s = rest_s
@@ -104,39 +104,39 @@ class LiveConversation:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody needs it."""
+        """Whether it has no users, no open session and no release in progress."""
         return not self.visitors and self._turns is None and self._leaving is None
 
     @property
     def turns(self) -> Turns | None:
-        """What runs the turns, while the conversation is open here."""
+        """The turn runner while the conversation is open in this process, else None."""
         return self._turns
 
     @property
     def task(self) -> asyncio.Task[None] | None:
-        """The task that runs a turn, while there is one."""
+        """The task that runs a turn, or None."""
         return self._task if self._task and not self._task.done() else None
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last turn stopped at an error, and goes on with what is sent next."""
+        """Whether the last turn stopped at an error; the next message resumes it."""
         return self._failed
 
     async def begin(self, header: ConversationStarted) -> None:
-        """Opens the conversation as a new one."""
+        """Create the conversation without messages."""
         async with self._lock:
             turns = await self._opened(header)
             async with self._kept():
                 await turns.session.flush()
 
     async def begin_with(self, header: ConversationStarted, sent: Sent) -> Accepted:
-        """Opens the conversation as a new one that begins with this message."""
+        """Create the conversation and open its first turn with this message."""
         async with self._lock:
             turns = await self._opened(header)
             return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def say(self, sent: Sent) -> Accepted:
-        """A message: it opens a turn, or is a follow-up of the one that runs."""
+        """Handle a message: it becomes a follow-up of the running turn, or opens a turn."""
         async with self._lock:
             turns = await self._opened()
             if said := await turns.inbox.follow_up(sent.text, sent.files, sent.started_ts, sent.author):
@@ -144,7 +144,7 @@ class LiveConversation:
             return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def steer(self, sent: Sent) -> Accepted:
-        """Another course for the running turn, or its end where there is no text; what it misses opens the next."""
+        """Redirect the running turn; empty text stops it. If no turn runs, the text opens one."""
         async with self._lock:
             turns = await self._opened()
             if said := await turns.inbox.steer(sent.text, sent.files, sent.started_ts, sent.author):
@@ -154,7 +154,7 @@ class LiveConversation:
             return await self._begin_turn(turns, UserPrompt(text=sent.text, author=sent.author), sent.files)
 
     async def cancel(self, by: str, text: str) -> Accepted:
-        """Ends the running turn from outside."""
+        """Cancel the running turn from outside."""
         async with self._lock:
             turns = await self._opened()
             if said := await turns.inbox.cancel(by, text):
@@ -162,7 +162,7 @@ class LiveConversation:
             raise _not_running(self.conversation)
 
     async def tell(self, sent: Sent) -> Accepted:
-        """Any other event: the running turn has it, or it opens one."""
+        """Handle any other event: it is added to the running turn, or opens one."""
         async with self._lock:
             turns = await self._opened()
             event = ExternalEvent(
@@ -178,28 +178,28 @@ class LiveConversation:
             return await self._begin_turn(turns, event, sent.files)
 
     async def decide(self, call_id: CallId, approved: bool, by: str, text: str) -> Accepted:
-        """A person's answer to what the turn waits for, after which it goes on."""
+        """Record a person's decision on a requested approval and resume the turn."""
         async with self._lock:
             turns = await self._opened()
             if said := await turns.inbox.decide(call_id, approved, by, text):
                 return self._accepted(said, "decided")
-            raise CodedError("approval_unknown", f"nothing waits for a decision on the call {call_id[:60]!r}")
+            raise CodedError("approval_unknown", f"no approval is pending for the call {call_id[:60]!r}")
 
     async def append(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
-        """Puts blocks on the timeline that no turn has to be run for."""
+        """Append blocks that need no turn."""
         async with self._lock:
             turns = await self._opened()
             return await turns.session.append(blocks, turn_id)
 
     async def go_on(self) -> None:
-        """Goes on with a turn that was left open, and returns once it has ended or waits."""
+        """Resume an open turn; return once it has ended or waits for a person."""
         async with self._lock:
             self._run(await self._opened())
         await self._rested()
 
     @asynccontextmanager
     async def released(self, *, parks: bool) -> AsyncGenerator[None]:
-        """The conversation is nobody's for as long as this lasts; a running turn refuses that, or is left as it is."""
+        """Release the lease while the context lasts; a running turn raises `turn_open`, or stops if `parks` is set."""
         async with self._lock:
             if self.task and not parks:
                 raise CodedError("turn_open", "a turn is running; stop it first")
@@ -207,11 +207,11 @@ class LiveConversation:
             yield
 
     async def close(self, why: ChatError) -> None:
-        """Leaves a running turn as it is, lets go of the conversation, and ends all streams."""
+        """Stop a running turn, which stays open on the timeline, release the conversation and end all streams."""
         self._closed = why
         self.channel.end(why)
         if self._turns:
-            # Whoever leaves just now waits for a title.
+            # An idle release in progress may be waiting for a title.
             await self._turns.titles.give_up()
         async with self._lock:
             await self._park()
@@ -219,13 +219,13 @@ class LiveConversation:
         await _ended(self._follower, cancel=True)
 
     def follow(self) -> None:
-        """Sees to it that readers hear of what other processes write, while the conversation is not open here."""
+        """Forward entries that other processes write to the readers, while the conversation is not open here."""
         follows = self._follower and not self._follower.done()
         if self._turns is None and not follows and self.channel.has_readers:
             self._follower = asyncio.create_task(self._followed(), name=f"following {self.conversation}")
 
     def unfollow(self) -> None:
-        """Ends that where nobody reads any more, or where the conversation is open here."""
+        """Stop following if no readers are left, or if the conversation is open here."""
         if self._follower and (self._turns or not self.channel.has_readers):
             self._follower.cancel()
             self._follower = None
@@ -243,14 +243,14 @@ class LiveConversation:
             self._turns = turns
             self.unfollow()
             if header is None:
-                # What another process wrote before is not told by the session.
+                # The session does not publish entries that another process wrote before.
                 self.channel.tell(Tail(turns.session.views.tail))
         self._rest_later()
         return self._turns
 
     @asynccontextmanager
     async def _kept(self) -> AsyncGenerator[None]:
-        """Lets go of a conversation that could not be stored as it is here."""
+        """Release the conversation if storing it fails, because its views no longer match the store."""
         try:
             yield
         except Exception:
@@ -258,7 +258,7 @@ class LiveConversation:
             raise
 
     async def _begin_turn(self, turns: Turns, block: UserPrompt | ExternalEvent, files: Sequence[TextFile]) -> Accepted:
-        # The turn before has ended; what is left of its task must not take this one for its own.
+        # The previous turn has ended, but its task may still be finishing and must not pick up this turn.
         await self._rested()
         await turns.titles.give_up()
         session = turns.session
@@ -275,7 +275,7 @@ class LiveConversation:
         return self._told(said, "started")
 
     async def _stored(self, session: Session) -> None:
-        """What began a turn is stored with the turn's first step, or here where it stops before that."""
+        """Wait until the turn's first entries are stored, by its first step or, if it stops earlier, here."""
         settled = session.settled()
         if self.task:
             await asyncio.wait({settled, self.task}, return_when=asyncio.FIRST_COMPLETED)
@@ -292,12 +292,12 @@ class LiveConversation:
         return Accepted(conversation_id=self.conversation, turn_id=said.turn_id, seq=said.seq, status=status)
 
     def _run(self, turns: Turns) -> None:
-        """Starts the task where none runs; one that runs sees what is new before it ends."""
+        """Start the turn task if none runs; a running task notices new entries before it ends."""
         if not self.task and turns.session.views.progress.running:
             self._task = asyncio.create_task(self._turn(turns), name=f"turn of {self.conversation}")
 
     async def _turn(self, turns: Turns) -> None:
-        # Nothing may be awaited after the loop: what is sent then would find a task that does not look any more.
+        # Nothing may be awaited after the loop: a message sent then would find a task that no longer looks for it.
         where = {"conversation_id": self.conversation, "turn_id": turns.session.views.progress.turn_id}
         _logger.info("turn runs", extra={"fields": where})
         self.channel.tell(status_of(self.conversation, turns.session.views))
@@ -323,7 +323,7 @@ class LiveConversation:
 
     def _watch(self, entry: Entry) -> None:
         if isinstance(entry.block, ModelAnswered):
-            # Before the answer is told, so that its deltas are whole.
+            # Before the answer is published, so that its deltas are complete.
             self._citing.close()
 
     def _sources(self) -> Mapping[int, SourceRow]:
@@ -350,7 +350,7 @@ class LiveConversation:
 
     async def _leave(self) -> None:
         if self._turns:
-            # Before the lock: a message does not wait for a title.
+            # Before taking the lock, so that a message does not wait for a title.
             await self._turns.settle()
         async with self._lock:
             if not self.task:
@@ -359,11 +359,11 @@ class LiveConversation:
     def _left(self, task: asyncio.Task[None]) -> None:
         self._leaving = None
         if not task.cancelled() and (error := task.exception()):
-            _logger.error("a conversation could not be left", exc_info=error)
+            _logger.error("an idle conversation could not be released", exc_info=error)
         self._on_empty(self)
 
     async def _park(self) -> None:
-        """Lets go of the conversation; a turn that runs stays open on the timeline."""
+        """Release the conversation; a running turn is stopped and stays open on the timeline."""
         if self._resting:
             self._resting.cancel()
         turns, self._turns, self._failed = self._turns, None, False
@@ -373,7 +373,7 @@ class LiveConversation:
             await _ended(self.task, cancel=True)
             await turns.titles.give_up()
         finally:
-            # What was being written is written anew, by whoever goes on.
+            # The next process that resumes the turn writes the partial text again.
             self._citing.close()
             self.channel.forget_text()
             await turns.session.close()
@@ -391,7 +391,7 @@ class LiveConversation:
 
 
 async def _ended(task: asyncio.Task[None] | None, *, cancel: bool = False) -> None:
-    """Waits for the end of the task, whatever it is."""
+    """Wait until the task has finished, with any outcome."""
     if task:
         if cancel:
             task.cancel()
@@ -404,4 +404,4 @@ def _not_running(conversation: ConversationId) -> CodedError:
 
 
 Work = Callable[[LiveConversation], Awaitable[Accepted]]
-"""What is done at a seat."""
+"""An operation on a live conversation."""

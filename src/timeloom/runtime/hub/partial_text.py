@@ -1,4 +1,4 @@
-"""Open text: what is on its way and stands in no stored block yet, kept for readers who come in the middle of it."""
+"""Keeps streamed text that is in no stored block yet, for readers that join in the middle of it."""
 
 from collections import deque
 from typing import Final
@@ -25,35 +25,35 @@ from timeloom.core.stream.live_reply import SHOWN_CHANNELS, SHOWN_FIELDS
 from timeloom.runtime.hub.events import ChatDelta
 
 KEPT_BYTES: Final = 1024 * 1024
-"""How much is kept of a conversation. Less cuts off the beginning of long texts for readers who come late; more takes
-memory for every conversation in which that much is written between two blocks."""
+"""Maximum bytes kept per conversation. Less cuts off the beginning of long texts for late readers; more takes memory
+for every conversation that streams that much between two blocks."""
 
 RUN_BYTES: Final = 65_536
-"""How much is dropped at once where it is too much."""
+"""Bytes dropped at once when the limit is exceeded."""
 
 RUN_COST_BYTES: Final = 200
-"""What is counted for each run beside its text."""
+"""Bytes counted for each run in addition to its text."""
 
 OUTPUT: Final = ""
-"""All channels of tools."""
+"""The kind of all channels of tools."""
 
 SPOKEN: Final = frozenset((*SHOWN_CHANNELS, *SHOWN_FIELDS.values()))
 """The channels of a reply."""
 
 Key = tuple[TurnId, str, int]
 Placed = tuple[ChatDelta, int]
-"""A delta and the entry that was told before it."""
+"""A delta and the seq of the last entry published before it."""
 
 _ALL: Final = (*sorted(SPOKEN), OUTPUT)
 
 
 def kind_of(channel: str) -> str:
-    """What the channel's text ends with: itself, or the output of tools."""
+    """Return the kind of the channel's text: the channel itself, or `OUTPUT` for channels of tools."""
     return channel if channel in SPOKEN else OUTPUT
 
 
 def ended_by(block: AnyBlock) -> tuple[str, ...]:
-    """The kinds of text on its way that are over with that block: it has them, or nothing ever will."""
+    """Return the kinds of partial text that end with that block: it contains them, or no block ever will."""
     match block:
         case RoundStarted() | ModelCalled() | TurnEnded():
             return _ALL
@@ -66,7 +66,7 @@ def ended_by(block: AnyBlock) -> tuple[str, ...]:
         case Completion():
             return ("answer",)
         case ToolCall(by=None):
-            # What a program calls in turn does not end what it prints.
+            # A call made by a program does not end the program's own output.
             return (OUTPUT,)
         case ResultContent() | ResultDigest() | ResultStatus():
             return ("canvas",)
@@ -75,12 +75,12 @@ def ended_by(block: AnyBlock) -> tuple[str, ...]:
 
 
 def goes_on(first: ChatDelta, delta: ChatDelta) -> bool:
-    """Whether both are of one text."""
+    """Return whether both deltas belong to the same text."""
     return first.channel == delta.channel and first.index == delta.index and first.turn_id == delta.turn_id
 
 
 class _Run(msgspec.Struct):
-    """Text of one channel without a break."""
+    """Consecutive text of one channel."""
 
     first: ChatDelta
     after: int
@@ -100,17 +100,17 @@ class _Run(msgspec.Struct):
 
 
 class OpenText:
-    """Takes in every delta, whether or not anybody listens, at a cost that depends on the delta alone."""
+    """Collects every delta, with or without readers; the cost of adding one depends only on its size."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
         self._runs: deque[_Run] = deque()
         self._cut: dict[Key, Placed] = {}
-        """The texts that lack their beginning, and where that stood."""
+        """The texts whose beginning was dropped, and the position of that beginning."""
         self._bytes = 0
 
     def add(self, delta: ChatDelta, after: int) -> None:
-        """Keeps the delta, which was told after that entry."""
+        """Add the delta, which was published after that entry."""
         run = self._runs[-1] if self._runs else None
         if run is None or not goes_on(run.first, delta) or len(run.text) >= RUN_BYTES:
             run = _Run(delta, after, bytearray())
@@ -125,7 +125,7 @@ class OpenText:
             self._cut[lost.key] = replace(lost.first, text="", cut=True), lost.after
 
     def end(self, block: AnyBlock) -> None:
-        """Forgets what is over with that block."""
+        """Drop the texts that end with that block."""
         kinds = ended_by(block)
         if kinds and (self._runs or self._cut):
             self._runs = deque(run for run in self._runs if kind_of(run.first.channel) not in kinds)
@@ -133,13 +133,13 @@ class OpenText:
             self._bytes = sum(run.size_bytes for run in self._runs)
 
     def clear(self) -> None:
-        """Forgets all of it: no block will have it."""
+        """Drop all texts; no block will contain them."""
         self._runs.clear()
         self._cut.clear()
         self._bytes = 0
 
     def told(self) -> list[Placed]:
-        """All of it, in the order in which it was written; what lacks its beginning says so."""
+        """Return all texts in the order they were streamed; those without their beginning have `cut` set."""
         cut = dict(self._cut)
         runs = [run.told(cut=cut.pop(run.key, None) is not None) for run in self._runs]
         return [*cut.values(), *runs]

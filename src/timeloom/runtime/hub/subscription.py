@@ -1,4 +1,4 @@
-"""Streams: what each reader of a conversation is told, from the store and then live, without a hole and never twice."""
+"""Streams a conversation to its readers, first from the store and then live, without gaps or duplicates."""
 
 import asyncio
 from collections import deque
@@ -26,35 +26,35 @@ from timeloom.runtime.hub.partial_text import OpenText, Placed, ended_by, goes_o
 from timeloom.wire.block_json import encode_block
 
 PAGE: Final = 100
-"""Entries read from the store at once."""
+"""Entries per read from the store."""
 
 ITEM_BYTES: Final = 200
-"""What is counted for anything that waits, beside its text."""
+"""Bytes counted for each queued item in addition to its text."""
 
 TOO_SLOW: Final = ChatError(
     code="reader_too_slow",
-    message="more was told than this reader took; come back with the id of the last block",
+    message="this reader is too slow for the stream; reconnect with the id of the last block",
 )
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """There are entries in the store up to here."""
+    """The store has entries up to this seq."""
 
     seq: int
 
 
 Told = Entry | ChatCompaction | ChatError | ConvStatus | Tail
 Live = Told | ChatDelta
-"""What is told to readers the moment it happens."""
+"""Anything that is published to readers as it happens."""
 
 
 class _Item(msgspec.Struct):
     told: Live
     after: int
-    """The entry that was told before it."""
+    """The last entry published before it."""
     size_bytes: int
     pieces: list[str] | None = None
-    """The texts of deltas that wait together, where there are several."""
+    """The texts of merged deltas, if there are several."""
 
     def join(self, first: ChatDelta, delta: ChatDelta) -> None:
         if self.pieces is None:
@@ -68,7 +68,7 @@ class _Item(msgspec.Struct):
 
 
 class Mailbox:
-    """What waits for one reader, bounded: one that falls behind is told so and nothing else."""
+    """The bounded queue of one reader; if it overflows, the reader receives only the error `reader_too_slow`."""
 
     def __init__(self, most_bytes: int, so_far: Callable[[], list[Placed]]) -> None:
         self._most_bytes = most_bytes
@@ -76,42 +76,42 @@ class Mailbox:
         self._bytes = 0
         self._items: deque[_Item] = deque()
         self.begun: list[Placed] = []
-        """The open text that there was when this was opened, until somebody takes it."""
+        """The partial text at the time the queue was opened, until the subscription takes it."""
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._ends_at = 0.0
         self._is_open = False
         self.is_too_slow = False
-        """Whether its reader fell behind."""
+        """Whether the queue overflowed."""
         self.ended = asyncio.Event()
-        """Set once nothing more comes in."""
+        """Set once no more items are accepted."""
 
     @property
     def next(self) -> tuple[Live, int] | None:
-        """What will be taken next, as far as it waits already."""
+        """The next item with the entry published before it, or None if the queue is empty."""
         return (self._items[0].told, self._items[0].after) if self._items else None
 
     def open(self) -> None:
-        """From here on what happens waits here; before, the reader is at the store, which has all but open text."""
+        """Start queueing. Until now the reader reads from the store, which has everything except partial text."""
         self._is_open = not self.ended.is_set()
         self.begun = self._so_far()
 
     def take_before(self, seq: int) -> list[tuple[Live, int]]:
-        """What was told before the entry with that seq, unless it is the last word to this reader."""
+        """Remove and return the items before the entry with that seq, unless the queue has ended."""
         taken: list[tuple[Live, int]] = []
         while self._is_open and self._items and not _is_from(self._items[0].told, seq):
             taken.append(self._taken())
         return taken
 
     def forget_text(self) -> None:
-        """Drops the text that waits: no block will have it."""
+        """Drop queued deltas whose text will never be stored in a block."""
         self.begun = []
         self._items = deque(item for item in self._items if not isinstance(item.told, ChatDelta))
         self._bytes = sum(item.size_bytes for item in self._items)
 
     def put(self, told: Live, after: int, size_bytes: int) -> None:
-        """Keeps it until the reader takes it."""
+        """Queue the item; a delta is merged into the last one if it continues the same text."""
         if not self._is_open:
             return
         last = self._items[-1] if self._items else None
@@ -127,7 +127,7 @@ class Mailbox:
         self._wake()
 
     def end(self, why: ChatError) -> None:
-        """The reader hears this and nothing after it, nor what was waiting: it comes back for that."""
+        """Replace all queued items with this error, the last one; the reader has to reconnect for the rest."""
         if not self.ended.is_set():
             self._items = deque([_Item(why, 0, 0)])
             self._is_open = False
@@ -135,10 +135,10 @@ class Mailbox:
             self._wake()
 
     async def take(self, most_s: float) -> tuple[Live, int] | None:
-        """What was told next, with the entry that was told before it; None where that takes too long."""
+        """Return the next item with the entry published before it; None after `most_s` seconds without one."""
         if not self._items:
             self._ends_at = self._loop.time() + most_s
-            # One timer for many waits: a stream has twenty in a second, and nearly all of them are short.
+            # One timer serves many waits: a stream waits about twenty times per second, nearly always briefly.
             if self._timer is None or self._timer.when() > self._ends_at:
                 self._set_timer()
             self._waiter = self._loop.create_future()
@@ -148,7 +148,7 @@ class Mailbox:
         return self._taken()
 
     def close(self) -> None:
-        """Nobody takes anything any more."""
+        """Cancel the timer; the reader takes no more items."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -179,69 +179,69 @@ def _is_from(told: Live, seq: int) -> bool:
 
 
 def _begun(last: Live, told: Live) -> tuple[ChatDelta, ChatDelta] | None:
-    """The delta that waits and the one that goes on with it, where it does."""
+    """Return both deltas if the second continues the text of the first, else None."""
     if not isinstance(last, ChatDelta) or not isinstance(told, ChatDelta):
         return None
     return (last, told) if goes_on(last, told) else None
 
 
 class Channel:
-    """All readers of one conversation."""
+    """Publishes the events of one conversation to all its readers."""
 
     def __init__(self) -> None:
         self._mailboxes: list[Mailbox] = []
         self._open = OpenText()
         self._last = 0
-        """The newest entry that was told."""
+        """The newest published entry."""
 
     @property
     def has_readers(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there are readers."""
         return bool(self._mailboxes)
 
     @property
     def readers(self) -> int:
-        """How many listen."""
+        """The number of readers."""
         return len(self._mailboxes)
 
     def join(self, most_bytes: int) -> Mailbox:
-        """A new reader, until it leaves."""
+        """Add a reader and return its queue; `leave` removes it."""
         mailbox = Mailbox(most_bytes, self._open.told)
         self._mailboxes.append(mailbox)
         return mailbox
 
     def leave(self, mailbox: Mailbox) -> None:
-        """Ends what `join` began."""
+        """Remove the reader of that queue."""
         self._mailboxes.remove(mailbox)
         mailbox.close()
 
     def entry(self, entry: Entry) -> None:
-        """Tells of an entry that is durable."""
+        """Publish a durable entry."""
         if self._mailboxes:
             self._put(entry, len(encode_block(entry)))
         self._last = max(self._last, entry.seq)
         self._open.end(entry.block)
 
     def delta(self, delta: ChatDelta) -> None:
-        """Tells of text on its way, now and to whoever comes before it is stored."""
+        """Publish streamed text, and keep it for readers that join before it is stored."""
         self._open.add(delta, self._last)
         if self._mailboxes:
             self._put(delta, most_bytes(delta.text))
 
     def tell(self, told: ChatCompaction | ChatError | ConvStatus | Tail) -> None:
-        """Tells of anything else."""
+        """Publish any other event."""
         if isinstance(told, Tail):
             self._last = max(self._last, told.seq)
         self._put(told, 0)
 
     def forget_text(self) -> None:
-        """Tells nobody any more of text on its way: no block will have it."""
+        """Drop partial text that will never be stored in a block."""
         self._open.clear()
         for mailbox in self._mailboxes:
             mailbox.forget_text()
 
     def end(self, why: ChatError) -> None:
-        """All readers hear this last."""
+        """End all streams with this error."""
         for mailbox in tuple(self._mailboxes):
             mailbox.end(why)
 
@@ -251,7 +251,7 @@ class Channel:
 
 
 class Stream:
-    """What one reader is told of a conversation after some entry."""
+    """The events of a conversation after some entry, for one reader."""
 
     def __init__(self, store: Store, tenant: str, conversation: ConversationId, mailbox: Mailbox, after: int) -> None:
         self._store = store
@@ -262,15 +262,15 @@ class Stream:
         self._is_joined = False
         self._is_live = False
         self._ended: dict[str, int] = {}
-        """By kind of text, the newest entry told that ended it."""
+        """By kind of text, the newest sent entry that ended it."""
         self._begun: deque[ChatDelta] = deque()
-        """Open text that is still to be told."""
+        """Partial text that is still to be sent."""
         self._left = 0
-        """How many events of an entry are still to be told."""
+        """The number of events of the current entry that are still to be sent."""
 
     @property
     def has_more(self) -> bool:
-        """Whether another event comes without anything having to happen first, so that it can be sent with the last."""
+        """Whether another event is available at once, so that it can be sent together with the last one."""
         if self._left or self._begun or not self._is_live:
             return True
         match self._mailbox.next:
@@ -285,17 +285,17 @@ class Stream:
 
     @property
     def ended(self) -> asyncio.Event:
-        """Set once nothing more comes in: a reader that does not take the rest in time can be left."""
+        """Set once no more events are queued; the server may then drop a reader that does not take the rest."""
         return self._mailbox.ended
 
     def end(self, why: ChatError) -> None:
-        """Its reader hears this last."""
+        """End the stream with this error."""
         self._mailbox.end(why)
 
     def join(self) -> None:
-        """What is told comes from the mailbox alone: its reader was there when what it wants to hear began.
+        """Skip reading from the store: the reader joined before the first entry it wants.
 
-        Of what was before it is told the open text, to which more may come.
+        Of the earlier events only the partial text is sent, because more of it may follow.
         """
         for told, after in self._mailbox.take_before(self._sent + 1):
             if isinstance(told, ChatDelta):
@@ -306,10 +306,10 @@ class Stream:
         self._is_joined = self._is_live = True
 
     async def events(self, status: Callable[[], Awaitable[ConvStatus]], beat_s: float) -> AsyncGenerator[Event]:
-        """The events, for ever; ends after an error that says that this stream is over.
+        """Yield events without end; stop only after an error that ends this stream.
 
-        The status is told first, and again where the events begin to be live, unless that is at once. They begin with
-        the text that is on its way and has begun before.
+        The status comes first, and again when the live events begin, unless they begin at once. The live events start
+        with the partial text so far.
         """
         yield await status()
         if not self._is_joined:
@@ -337,8 +337,8 @@ class Stream:
         start = self._sent
         async for event in self._stored():
             yield event
-        # What became durable before this line is read from the store, what does after it waits in the mailbox, and
-        # what is in both is told once.
+        # Entries that became durable before this line are read from the store, later ones are queued, and entries in
+        # both are sent once.
         self._mailbox.open()
         await self._look_back(start)
         async for event in self._stored():
@@ -347,8 +347,8 @@ class Stream:
         self._is_live = True
 
     async def _look_back(self, start: int) -> None:
-        """Notes what ended in blocks that the reader brings along: it may have them from the store, and come back,
-        before they are told to those who listen."""
+        """Record texts that ended in blocks the reader already has: it may have read them from the store and
+        reconnected before they were published to readers."""
         last = max((after for _, after in self._mailbox.begun), default=start)
         if last < start:
             for entry in await self._store.load(self._conversation, after=last, limit=start - last):
@@ -383,7 +383,7 @@ class Stream:
         self._begun.extend(delta for delta, after in begun if self._is_on_its_way(delta, after))
 
     def _is_on_its_way(self, delta: ChatDelta, after: int) -> bool:
-        """Whether no block that was told already ended it."""
+        """Return whether the delta's text was not ended by a block that was already sent."""
         return after >= self._ended.get(kind_of(delta.channel), 0)
 
     def _note_ended(self, entry: Entry) -> None:

@@ -1,1 +1,1 @@
-"""Model calls: `stream_reply` (one streamed reply), `side_call` (titles and summaries)."""
+"""Calls models: `stream_reply` (one streamed reply), `side_call` (titles and summaries)."""

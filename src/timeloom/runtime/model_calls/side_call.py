@@ -1,4 +1,4 @@
-"""Side calls: a model is asked for something beside the turn's own decisions, such as a title or a summary."""
+"""Makes a model call outside the ReAct loop, such as one for a title or a summary."""
 
 import asyncio
 
@@ -18,25 +18,25 @@ from timeloom.runtime.session.session import Session
 
 
 class SideCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, and within which bounds; `key` names the call for the ledger."""
+    """A request outside the ReAct loop with its bounds; `key` is its reservation key in the ledger."""
 
     purpose: CallPurpose
     what: str
-    """What is wanted, in a word."""
+    """The name of the expected result for error messages, such as "title"."""
     turn: TurnId
     key: str
     system: str
     tail: str
     max_output_tokens: int
     max_reply_chars: int
-    """How much of a reply is taken; a model that does not stop fills no memory."""
+    """Maximum characters kept of a reply, so that a model that does not stop cannot fill the memory."""
     deadline_s: float
     given_up: str
-    """What an interrupt before the call means."""
+    """The text of the ruling if an interrupt comes before the call."""
 
 
 class SideReply(msgspec.Struct, frozen=True):
-    """What was heard, how it ended, and the outcome, which is not on the timeline yet."""
+    """The received text, how the reply ended, and the outcome, which is not on the timeline yet."""
 
     text: str
     ending: Ending
@@ -46,12 +46,12 @@ class SideReply(msgspec.Struct, frozen=True):
 async def side_call(
     session: Session, governor: Governor, model: Model, asked: SideCall, interrupt: asyncio.Event
 ) -> SideReply | Ruling:
-    """The reply to a call that is on the timeline, or the ruling by which it was not made.
+    """Append and make the call; return its reply, or the ruling that prevented it.
 
-    Nobody is asked about a side call: whoever makes one can do without it.
+    A side call never requests a person's approval, because its caller can do without the result.
     """
     call = ModelCalled(
-        # It belongs to no round; it follows the last.
+        # A side call belongs to no round; it is recorded under the last one.
         round=max(1, session.views.progress.round),
         model=model.name,
         request_sha256=request_sha256(asked.system, "", asked.tail),
@@ -106,7 +106,7 @@ async def _ending(
 
 
 class _Heard:
-    """The beginning of a reply."""
+    """Keeps the first `max_chars` characters of a reply."""
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars

@@ -1,4 +1,4 @@
-"""Hearing a model's reply to its end, or until somebody interrupts it, and the outcome that is recorded of it."""
+"""Streams a model's reply until it ends or is interrupted, and builds the outcome block."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,39 +13,39 @@ from timeloom.ports.model import Finished, Model, ModelError, ModelRequest, Text
 T = TypeVar("T")
 
 MAX_DETAIL_CHARS: Final = 500
-"""How much of a provider's own words about a failure is kept."""
+"""Maximum characters kept of a provider's error message."""
 
 Ending = Finished | ModelError | None
-"""How a reply ended: it came to its end, it failed, or it was given up."""
+"""How a reply ended: it finished, it failed, or it was interrupted (None)."""
 
 
 class Hearer(Protocol):
-    """Takes in a reply as it comes."""
+    """Receives a reply piece by piece while it streams."""
 
     def take(self, text: str) -> None:
-        """More of the reply."""
+        """Receive the next piece of the reply."""
         ...
 
     def think(self, text: str) -> None:
-        """More of what was thought before it."""
+        """Receive the next piece of the thinking before the reply."""
         ...
 
 
 async def hear_reply(model: Model, request: ModelRequest, hearer: Hearer, interrupt: asyncio.Event) -> Ending:
-    """Sends the request and says how the reply to it ended; an interrupt gives it up."""
+    """Send the request, stream the reply into the sink and return how it ended; an interrupt stops it."""
     try:
         return await unless(interrupt, _listen(model, request, hearer))
     except ModelError as error:
         return error
     except asyncio.CancelledError:
-        # Nobody gave this task up: it was the model's own call that was cancelled, somewhere below.
+        # If this task was not cancelled, the cancellation came from within the model's own call.
         if _is_cancelled():
             raise
         return ModelError("cut", "the reply was given up by its model")
 
 
 async def unless(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -> T | None:
-    """What the work comes to; None if the interrupt came first, and then the work is given up."""
+    """Return the result of the work; None if the interrupt came first, which cancels the work."""
     if interrupt.is_set():
         work.close()
         return None
@@ -58,7 +58,7 @@ async def unless(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -
         if not waiting.cancelled():
             given_up = task.cancel()
 
-    # The work itself has no task of its own: it begins at once, and not after all that waits for its turn by now.
+    # The work runs in the current task: it starts at once instead of after all tasks that are already scheduled.
     waiting = asyncio.create_task(interrupt.wait())
     waiting.add_done_callback(give_up)
     try:
@@ -77,7 +77,7 @@ async def unless(interrupt: asyncio.Event, work: Coroutine[object, object, T]) -
 
 
 def outcome_of(call: ModelCalled, text: str, ending: Ending) -> ModelAnswered:
-    """The outcome of that call, with what had arrived of the reply."""
+    """Return the outcome block of the call, with the text that had arrived."""
     if isinstance(ending, Finished):
         return ModelAnswered(
             round=call.round,
@@ -99,7 +99,7 @@ def outcome_of(call: ModelCalled, text: str, ending: Ending) -> ModelAnswered:
         purpose=call.purpose,
         attempt=call.attempt,
         usage=usage,
-        # What was written was paid for, and so was a prompt that was given up, whether or not anybody said how much.
+        # Text that was written and a prompt that was interrupted are paid for, even if no usage was reported.
         usage_reported=usage != Usage() or (ending is not None and not text),
         priced=ending.priced if ending else True,
         interrupted=bool(text),
@@ -117,7 +117,7 @@ def _is_cancelled() -> bool:
 async def _listen(model: Model, request: ModelRequest, hearer: Hearer) -> Finished:
     finished: Finished | None = None
     async with aclosing(model.stream(request)) as events:
-        # To its end, also after the last event: the connection can be used again then.
+        # Read beyond the last event to the end of the stream, so that the connection can be reused.
         async for event in events:
             match event:
                 case TextPiece(text=text):

@@ -1,4 +1,4 @@
-"""Prompting: the prompt of a round, made from the conversation as it stands; a round costs what it adds."""
+"""Builds the prompt of a round incrementally: each round renders only the entries added since the last one."""
 
 import hashlib
 from collections import deque
@@ -35,11 +35,11 @@ from timeloom.runtime.turn.ask_model import Prompt
 Watcher = Callable[[Session, tuple[RenderedSegment, ...]], None]
 
 watchers: Final[list[Watcher]] = []
-"""Called with the cacheable part of every prompt that is sent; the test suite hangs its prefix check here."""
+"""Called with the cacheable part of every prompt that is sent; the test suite registers its prefix check here."""
 
 
 def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
-    """The hash of a request, which a model call records: system text, fingerprint of the cacheable part, and tail."""
+    """Return the request hash that a model call records: system text, fingerprint of the cacheable part, tail."""
     hashed = _hashed(system_text).copy()
     hashed.update(f"\0{fingerprint}\0{tail}".encode("utf-8", "surrogatepass"))
     return hashed.hexdigest()
@@ -47,33 +47,33 @@ def request_sha256(system_text: str, fingerprint: str, tail: str) -> str:
 
 @lru_cache(maxsize=8)
 def _hashed(system_text: str) -> "hashlib._Hash":  # pyright: ignore[reportPrivateUsage] - it has no other name
-    # The longest part, and the same in every request of all conversations that share it.
+    # The system text is the longest part and the same in all requests of conversations that share it.
     return hashlib.sha256(system_text.encode("utf-8", "surrogatepass"))
 
 
 def system_hash(system_text: str) -> str:
-    """The name of a system text in the record of a cache; empty where a provider is sent none."""
+    """Return the short hash that identifies a system text in cache records; empty for an empty text."""
     if not system_text.strip():
         return ""
     return hashlib.sha256(system_text.encode("utf-8", "surrogatepass")).hexdigest()[:PREFIX_CHARS]
 
 
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt is made with besides the conversation."""
+    """The inputs of a prompt besides the conversation."""
 
     model: str = ""
-    """The name of the model that is asked, whose own counts of tokens are learned."""
+    """The name of the model; its reported token counts calibrate the estimates."""
     limits: Limits = Limits()
     window_tokens: int = 200_000
     max_output_tokens: int = 8_192
     thinking_tokens: int = 0
     instructions: str = ""
-    """What the assistant is told of its own, after the instructions that all have."""
+    """Instructions of this deployment, placed after the built-in ones."""
     cache: CacheSettings = CacheSettings()
 
 
 class SystemText(msgspec.Struct, frozen=True):
-    """A system text, with what is to be known of it; conversations with the same tools and settings share it."""
+    """A system text with its token estimate and hash; conversations with the same tools and settings share it."""
 
     text: str
     tokens: int
@@ -81,7 +81,7 @@ class SystemText(msgspec.Struct, frozen=True):
 
 
 def system_text(tools: Sequence[ToolSpec], settings: PromptSettings) -> SystemText:
-    """The system text of conversations that have these tools."""
+    """Return the system text of conversations that have these tools."""
     text = system(
         load_texts(),
         [_catalogued(spec) for spec in tools],
@@ -92,7 +92,7 @@ def system_text(tools: Sequence[ToolSpec], settings: PromptSettings) -> SystemTe
 
 
 class ConversationPrompter:
-    """Keeps the rendered conversation, as it is sent, and adds to it what was appended since."""
+    """Keeps the rendered conversation in memory and adds newly appended entries before each prompt."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ConversationPrompter:
         self._governor = governor or Governor(session=session)
         self._settings = settings
         self._system = system
-        # Asked for only when a prompt is made: a price may take a while to be known.
+        # Looked up only when a prompt is built, because loading prices may take a while.
         self._rates = cache(rates)
         self._sources: tuple[str, int] | None = None
         self._tail_tokens = 0
@@ -114,14 +114,14 @@ class ConversationPrompter:
         self._sent = _Sent(KeptPayloads(session))
         self._fresh: deque[Entry] = deque()
         if len(session.noted) == session.views.tail:
-            # Of a conversation that begins here nothing has to be read.
+            # A new conversation has no stored entries to read.
             self._view, self._fresh = PromptView(), deque(session.noted)
         self._made: tuple[int, tuple[RenderedSegment, ...]] = (0, ())
-        """The last entry and the cacheable part of the newest prompt, where somebody wants to see it."""
+        """The last entry and the cacheable part of the newest prompt, kept only if there are watchers."""
         session.watch(self._hear)
 
     async def sight(self) -> PromptView:
-        """The cacheable part at the present tail."""
+        """Return the cacheable part at the current tail."""
         return await self._rendered()
 
     @property
@@ -131,11 +131,11 @@ class ConversationPrompter:
 
     @property
     def rates(self) -> CacheRates:
-        """What cached tokens cost."""
+        """The cost of cached tokens relative to plain input tokens."""
         return self._rates()
 
     async def prompt(self, session: Session, step: AskModel) -> Prompt:
-        """The prompt at the present tail."""
+        """Return the prompt at the current tail."""
         view = await self._rendered()
         views, settings = session.views, self._settings
         budgets = await self._governor.announced()
@@ -197,11 +197,11 @@ class ConversationPrompter:
 
     async def _rendered(self) -> PromptView:
         if self._view is None:
-            # What was noted must not wait until a long conversation is read.
+            # Pending entries must not wait until a long conversation is read.
             await self._session.flush()
             self._view = await self._opened()
         while self._fresh:
-            # Taken only once it is in: a read that fails or is given up must not leave a hole.
+            # Removed only after it was rendered: a read that fails or is cancelled must not leave a gap.
             entry = self._fresh[0]
             self._view.add(entry, self._session.views, await self._payloads([entry]))
             self._fresh.popleft()
@@ -211,7 +211,7 @@ class ConversationPrompter:
 
     async def _opened(self) -> PromptView:
         views, entries, payloads = self._session.views, dict[int, Entry](), dict[BlobRef, bytes]()
-        # More may be appended while this reads.
+        # More entries may be appended while this reads.
         while missing := [seq for seq in needed_seqs(views) if seq not in entries]:
             found = await self._session.entries(missing)
             entries.update((entry.seq, entry) for entry in found)
@@ -223,7 +223,7 @@ class ConversationPrompter:
         return {ref: await self._session.payload(ref) for entry in entries for ref in needed_payloads(entry)}
 
     def _sources_section(self) -> tuple[str, int]:
-        """The section and its tokens, made anew only when sources were added."""
+        """Return the sources section and its tokens; it is rendered again only after sources were added."""
         if self._sources is None:
             text = sources_section(self._session.views.sources.pool)
             self._sources = text, estimate(text)
@@ -231,7 +231,7 @@ class ConversationPrompter:
 
 
 class _Sent:
-    """The cacheable part in the form in which it is sent; of pictures and PDFs only where their bytes are."""
+    """The cacheable part as request segments; images and PDFs are kept as references and read per request."""
 
     def __init__(self, payloads: KeptPayloads) -> None:
         self._payloads = payloads
@@ -239,7 +239,7 @@ class _Sent:
         self._stored: list[tuple[int, str, BlobRef]] = []
 
     def take(self, laid: Laid) -> None:
-        """Takes in what was laid out."""
+        """Replace the segments that changed with the new layout."""
         del self._segments[laid.kept :]
         while self._stored and self._stored[-1][0] >= laid.kept:
             self._stored.pop()
@@ -249,7 +249,7 @@ class _Sent:
             self._segments.append(_segment(rendered))
 
     async def segments(self, points: Sequence[CachePoint], tail: str) -> tuple[Segment, ...]:
-        """The segments of a request with these cache points, which ends with that tail."""
+        """Return the segments of a request with these cache points, followed by the tail."""
         out = self._segments.copy()
         for place, mime, ref in self._stored:
             out[place] = DataSegment(mime, await self._payloads.read(ref))

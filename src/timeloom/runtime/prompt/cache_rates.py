@@ -1,4 +1,4 @@
-"""The rates of a model's cache: what cached tokens cost beside others, by the prices that are known of it."""
+"""Computes the cost of cached tokens relative to plain input tokens from a model's prices."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from timeloom.core.blocks.caching import CacheRates
 from timeloom.ports.model import Model, as_priced
 
 SAMPLE_TOKENS: Final = 1_000
-"""How many tokens are priced. So few that no model has a price of its own for long prompts."""
+"""Number of tokens priced as a sample; few enough that no model applies its price for long prompts."""
 
 
 def cache_rates(model: Model) -> CacheRates:
-    """The rates by the model's prices; the usual ones where its prices are not known, or where it asks none."""
+    """Return the rates from the model's prices; the default rates if its prices are unknown or zero."""
     priced = as_priced(model)
     if priced is None:
         return CacheRates()

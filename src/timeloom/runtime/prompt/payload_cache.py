@@ -1,4 +1,4 @@
-"""Kept payloads: stored bytes that are wanted again and again, kept in memory within a bound."""
+"""Caches the payloads of a session in memory, least recently used first out, within a byte limit."""
 
 from collections import OrderedDict
 from typing import Final
@@ -7,12 +7,12 @@ from timeloom.core.payload import BlobRef
 from timeloom.runtime.session.session import Session
 
 MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Most bytes that one conversation keeps: some pictures and PDFs. Smaller reads them from disk in every round;
-larger takes memory from other conversations."""
+"""Maximum bytes cached per conversation, enough for a few images and PDFs. Smaller reads them from disk in every
+round; larger takes memory from other conversations."""
 
 
 class KeptPayloads:
-    """Reads payloads of a session; those asked for last are kept."""
+    """Reads payloads of a session and keeps the most recently used ones."""
 
     def __init__(self, session: Session, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._session = session
@@ -21,7 +21,7 @@ class KeptPayloads:
         self._bytes = 0
 
     async def read(self, ref: BlobRef) -> bytes:
-        """What the reference stands for."""
+        """Return the bytes that the reference names."""
         data = self._kept.get(ref)
         if data is None:
             data = await self._session.payload(ref)

@@ -1,4 +1,4 @@
-"""Exporting a conversation as JSON, read and written piece by piece."""
+"""Exports a conversation as JSON, piece by piece so that memory use stays bounded."""
 
 from collections.abc import AsyncIterator
 from typing import Final, TypeVar
@@ -15,13 +15,13 @@ from timeloom.runtime.session.load_views import load_views
 from timeloom.wire import timeline_json
 
 PAGE: Final = 200
-"""Entries held at once, payloads and all."""
+"""Entries per page, held in memory with their payloads."""
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 async def export_timeline(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
-    """The pieces of one `conv.timeline.v1` object, payloads in place."""
+    """Yield the pieces of one `conv.timeline.v1` object with payloads in place."""
     tenant = (await store.info(conversation)).tenant
     views = await load_views(store, conversation)
     yield timeline_json.timeline_head(conversation, views)
@@ -34,7 +34,7 @@ async def export_timeline(store: Store, conversation: ConversationId) -> AsyncIt
 
 
 async def export_sources(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
-    """The pieces of one `conv:sources_pool` object with the full rows."""
+    """Yield the pieces of one `conv:sources_pool` object with the full rows."""
     tenant = (await store.info(conversation)).tenant
     views = await load_views(store, conversation)
     yield timeline_json.sources_head(conversation)
@@ -48,7 +48,7 @@ async def export_sources(store: Store, conversation: ConversationId) -> AsyncIte
 async def sources_page(
     store: Store, conversation: ConversationId, after: int, limit: int
 ) -> tuple[list[bytes], int | None]:
-    """The full rows after that id, at most so many, and after which id the next ones follow."""
+    """Return up to `limit` full rows after that id, and the id after which the next page begins, or None."""
     tenant = (await store.info(conversation)).tenant
     rows = [row for row in (await load_views(store, conversation)).sources.pool.ordered() if row.sid > after]
     page = [timeline_json.sources_row(await with_payloads(store, tenant, row)) for row in rows[:limit]]
@@ -56,7 +56,7 @@ async def sources_page(
 
 
 async def with_payloads(store: Store, tenant: str, value: _S) -> _S:
-    """The block or row with what it refers to in place."""
+    """Return the block or row with its references replaced by the payloads."""
     payloads: dict[BlobRef, bytes] = {}
     for ref in references(value):
         payloads[ref] = await store.read_blob(tenant, ref)
@@ -64,7 +64,7 @@ async def with_payloads(store: Store, tenant: str, value: _S) -> _S:
 
 
 async def entries_until(store: Store, conversation: ConversationId, tail: int) -> AsyncIterator[Entry]:
-    """The entries of the conversation up to that one, read page by page."""
+    """Yield the entries of the conversation up to `tail`, read page by page."""
     seq = 0
     while seq < tail and (page := await store.load(conversation, after=seq, limit=min(PAGE, tail - seq))):
         for entry in page:

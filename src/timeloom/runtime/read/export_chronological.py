@@ -1,4 +1,4 @@
-"""A conversation as JSON in restored order: its blocks as they began, turn by turn."""
+"""Exports a conversation as JSON with the blocks of each turn in the order in which they began."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from timeloom.runtime.read.export import entries_until
 
 
 async def export_restored(store: Store, conversation: ConversationId) -> AsyncIterator[bytes]:
-    """The pieces of one object with all blocks in the order in which they began, each with its seq."""
+    """Yield the pieces of one object with all blocks in the order in which they began, each with its seq."""
     info = await store.info(conversation)
     yield msgspec.json.encode({"conversation_id": conversation, "tail": info.tail})[:-1] + b',"blocks":['
     between = b""
@@ -26,7 +26,7 @@ async def export_restored(store: Store, conversation: ConversationId) -> AsyncIt
 
 
 async def _turns(entries: AsyncIterator[Entry]) -> AsyncIterator[list[Entry]]:
-    """The entries turn by turn: no event leaves its own."""
+    """Yield the entries turn by turn; reordering never moves a block into another turn."""
     turn: list[Entry] = []
     async for entry in entries:
         if turn and isinstance(entry.block, TurnStarted):

@@ -1,4 +1,4 @@
-"""Hosting: the files of a conversation for those who may have them, by path or by resource name, piece by piece."""
+"""Lists and opens the files of a conversation for download, by path or resource name."""
 
 import asyncio
 import hashlib
@@ -29,11 +29,11 @@ from timeloom.tools.mime import mime_of
 from timeloom.tools.workspace import Workspace
 
 PIECE_BYTES: Final = 256 * 1024
-"""How much of a file is in memory at once. Smaller pays more trips to the disk, larger more memory for each reader."""
+"""Bytes of a file read at once. Smaller needs more disk reads; larger more memory per reader."""
 
 
 class FileCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that can be had: where it is on the timeline, its resource name, and the address it is served at."""
+    """A downloadable file: its path on the timeline, resource name, URL, type and size."""
 
     path: str
     rn: str
@@ -44,7 +44,7 @@ class FileCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostedFile:
-    """A file that is open for reading; close it at the end."""
+    """A file that is open for reading; the caller closes it."""
 
     def __init__(self, card: FileCard, sha256: str, source: "_Source") -> None:
         self.card = card
@@ -52,7 +52,7 @@ class HostedFile:
         self._source = source
 
     async def pieces(self, start: int, stop: int) -> AsyncGenerator[bytes]:
-        """The bytes from the first place up to the second, which is not taken in."""
+        """Yield the bytes from `start` up to but not including `stop`."""
         while start < stop:
             piece = await self._source.read(start, min(PIECE_BYTES, stop - start))
             if not piece:
@@ -61,12 +61,12 @@ class HostedFile:
             start += len(piece)
 
     async def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         await self._source.close()
 
 
 def file_path(text: str) -> FileForm:
-    """The logical path of a file; raises `PathError`."""
+    """Parse the logical path of a file; raises `PathError`."""
     path = parse(text)
     if not isinstance(path, FileForm):
         raise PathError("path_not_a_file", f"only fi: paths name files, got {text[:40]!r}")
@@ -74,23 +74,23 @@ def file_path(text: str) -> FileForm:
 
 
 def resource_name(path: FileForm, owner: Caller, conversation: ConversationId) -> ResourceName:
-    """The resource name of a file of that conversation."""
+    """Return the resource name of a file of that conversation."""
     return ResourceName(
         tenant=owner.tenant, project=owner.project, user=owner.user, conversation=conversation, path=path
     )
 
 
 def get_artifact_url(path: str, owner: Caller, conversation: ConversationId, base_url: str = "") -> str:
-    """The address at which a server serves that file, to whoever may see the conversation; raises `PathError`.
+    """Return the URL of that file, for users with access to the conversation; raises `PathError`.
 
-    Without the server's own address it is the part behind it. The address says nothing of whether the file is there.
+    Without `base_url` the URL is relative. The file need not exist.
     """
     names = "/".join(quote(name, safe="") for name in (owner.tenant, owner.project, conversation))
     return f"{base_url.rstrip('/')}/conversations/{names}/file?path={quote(str(file_path(path)), safe='/:')}"
 
 
 def file_card(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int) -> FileCard:
-    """What is told of a file."""
+    """Return the description of a downloadable file."""
     owner = Caller(tenant=info.tenant, project=info.project, user=info.user)
     return FileCard(
         path=str(path),
@@ -105,7 +105,7 @@ def file_card(path: FileForm, info: ConversationInfo, mime: str, size_bytes: int
 async def listed_files(
     store: Store, info: ConversationInfo, views: Views, after: int, limit: int
 ) -> tuple[list[FileCard], int | None]:
-    """The files that can be had, in the order they were made; with the place after which the next page begins."""
+    """Return up to `limit` downloadable files in creation order, and the position where the next page begins."""
     every, found = list(views.artifacts.artifacts.items()), list[FileCard]()
     for place, (text, artifact) in enumerate(every[after:], after):
         if len(found) == limit:
@@ -118,32 +118,32 @@ async def listed_files(
 async def listed_file(
     store: Store, info: ConversationInfo, views: Views, text: str, artifact: Artifact
 ) -> FileCard | None:
-    """The file that the artifact at that path is, if it can be had."""
+    """Return the description of the artifact at that path if it is a downloadable file, else None."""
     digest = artifact.digest
     if not digest or digest.error or not text.startswith("fi:"):
         return None
     path = file_path(text)
     if not made_versions(path, views.artifacts) or not is_served(path, digest):
         return None
-    # What was erased has lost its size, so most files need no look at their entries.
+    # Erasing removes the size, so the entries are read only for files without one.
     if digest.size_bytes is None and await _StoredTimeline(store, info, views).is_erased(artifact.latest):
         return None
     return file_card(path, info, digest.mime, digest.size_bytes or 0)
 
 
 def is_served(path: FileForm, digest: Digest | None) -> bool:
-    """Whether others may have the file: what was sent to the agent, and what it made for them to have."""
+    """Return whether the file may be downloaded: attachments, and files the agent made for others."""
     said = digest.visibility if digest else None
     return said == "external" if isinstance(path, FilePath) else said != "internal"
 
 
 async def open_file(store: Store, info: ConversationInfo, path: FileForm, workspaces: Path) -> HostedFile:
-    """The newest version of a file that others may have; raises `CodedError` where there is none."""
+    """Open the newest downloadable version of a file; raises `CodedError` if there is none."""
     timeline = _StoredTimeline(store, info, await load_views(store, info.id))
     for version in made_versions(path, timeline.views.artifacts):
         digest, content = await version_parts(version, timeline)
         if digest and digest.error:
-            # It changed nothing, so the version before it counts.
+            # A failed call changed nothing, so the previous version counts.
             continue
         if is_served(path, digest) and not await timeline.is_erased(version):
             return await _opened(timeline, path, digest, content, workspaces)
@@ -164,10 +164,10 @@ async def _opened(
         data = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
         ref = data if isinstance(data, BlobRef) else ref_of(data)
         source = _Kept(timeline.store, timeline.info.tenant, data) if isinstance(data, BlobRef) else _Held(data)
-        # What is lost is better known before anything is sent.
+        # Fails on a lost payload before anything is sent.
         await source.read(0, 1)
         return HostedFile(file_card(path, timeline.info, mime, ref.size_bytes), ref.sha256, source)
-    # The timeline has no bytes of it, or not all: the workspace of the conversation has.
+    # The timeline has none or only some of the bytes, so they are read from the conversation's workspace.
     opening = asyncio.to_thread(_open_local, workspaces / timeline.info.id, path)
     (descriptor, size_bytes, sha256), cancelled = await to_its_end(opening)
     if cancelled:
@@ -177,7 +177,7 @@ async def _opened(
 
 
 class _StoredTimeline:
-    """A conversation that is read and not held."""
+    """Reads a stored conversation without a lease."""
 
     def __init__(self, store: Store, info: ConversationInfo, views: Views) -> None:
         self.store = store
@@ -195,7 +195,7 @@ class _StoredTimeline:
         return await self.store.read_blob(self.info.tenant, ref)
 
     async def is_erased(self, version: Version) -> bool:
-        """Whether what was there is gone for good."""
+        """Return whether an entry of the version was erased."""
         seqs = [*version.content_seqs, *([version.digest_seq] if version.digest_seq else [])]
         return any(entry.block.erased for entry in await self.entries(seqs))
 
@@ -214,7 +214,7 @@ class _Kept:
 
 
 class _Held:
-    """Bytes that are here: a short text stands in its entry."""
+    """Bytes in memory, such as a short text that is stored in its entry."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -227,7 +227,7 @@ class _Held:
 
 
 class _Local:
-    """A file of the workspace; who replaces it meanwhile does not change what is read."""
+    """An open file of the workspace; replacing the file does not affect the read."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -249,7 +249,7 @@ def _payload(content: ResultContent | Attachment | None) -> Text | Data | None:
 
 
 def _open_local(out_dir: Path, path: FileForm) -> tuple[int, int, str]:
-    """A descriptor of the file in the workspace, its size, and the hash of what it holds."""
+    """Return a descriptor of the file in the workspace, its size, and the hash of its content."""
     try:
         descriptor = Workspace(out_dir).open(physical(path))
     except BeneathError as error:
@@ -268,4 +268,4 @@ def _open_local(out_dir: Path, path: FileForm) -> tuple[int, int, str]:
 
 
 def _not_found(path: FileForm) -> CodedError:
-    return CodedError("path_not_found", f"there is no file {path} here")
+    return CodedError("path_not_found", f"there is no file {path} in this conversation")

@@ -1,4 +1,4 @@
-"""Spans of the gen_ai conventions of OpenTelemetry, made from a log: whoever reads it again makes the same spans."""
+"""Builds OpenTelemetry spans (gen_ai conventions) from a log; the same log always gives the same spans."""
 
 from hashlib import sha256
 from typing import Final, Literal
@@ -25,13 +25,13 @@ AGENT: Final = "timeloom"
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 
 _IN_ORDER: Final[frozenset[EndReason]] = frozenset({"completed", "exited", "stopped", "cancelled"})
-"""Ends of turns that are no failure."""
+"""End reasons that are not failures."""
 
 Attribute = str | int | tuple[str, ...]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A span that is over; its ids follow from its place, so that whoever makes it again makes the same."""
+    """A finished span; its ids are derived from its position, so that building it again gives the same ids."""
 
     trace_id: str
     """32 hex digits: one for each turn."""
@@ -44,7 +44,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int
     attributes: dict[str, Attribute]
     error: str = ""
-    """What went wrong, as a code; empty where nothing did."""
+    """The error code; empty without an error."""
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -53,9 +53,9 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 class Spans:
-    """Takes in the entries of one conversation in their order and gives each span when it is over.
+    """Builds spans from the entries of one conversation, in order; each span is returned when it ends.
 
-    What people, models and tools said is left out unless `content` is set, and then only what stands in the entry.
+    Texts of people, models and tools are included only if `content` is set, and only if they are stored inline.
     """
 
     def __init__(self, conversation: ConversationId, *, content: bool = False) -> None:
@@ -66,7 +66,7 @@ class Spans:
         self._called: dict[tuple[TurnId, CallId], _Begun] = {}
 
     def add(self, entry: Entry) -> Span | None:
-        """The span that this entry ends."""
+        """Add the next entry and return the span that it ends, if any."""
         block, turn = entry.block, entry.turn_id
         match block:
             case TurnStarted():
@@ -79,7 +79,7 @@ class Spans:
             case ToolCall(tool_call_id=call_id):
                 self._called[turn, call_id] = _Begun(entry, self._call(block))
             case ResultDigest(tool_call_id=call_id) | ResultStatus(tool_call_id=call_id):
-                # A call has a receipt for each artifact, and they come together.
+                # A call has a result for each artifact; they are appended together, so the first ends the span.
                 if begun := self._called.pop((turn, call_id), None):
                     return self._span(f"execute_tool {_tool(begun)}", begun, entry, _failure(block))
             case TurnEnded(reason=reason):
@@ -90,7 +90,7 @@ class Spans:
 
     def _turn(self, end: Entry, reason: EndReason) -> Span | None:
         started = self._turns.pop(end.turn_id, None)
-        # What was never answered is not answered any more.
+        # Calls without a result at the end of the turn get none later.
         self._asked = {key: begun for key, begun in self._asked.items() if key[0] != end.turn_id}
         self._called = {key: begun for key, begun in self._called.items() if key[0] != end.turn_id}
         if started is None:
@@ -161,7 +161,7 @@ def _request(call: ModelCalled) -> dict[str, Attribute]:
 
 
 def _usage(usage: Usage) -> dict[str, Attribute]:
-    """The conventions count what was read from a cache or written to it among the input."""
+    """Return the usage attributes; the conventions count cache reads and writes as input tokens."""
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

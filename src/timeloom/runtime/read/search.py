@@ -1,4 +1,4 @@
-"""Search: the messages of a conversation in which words were said, each with some of what stands around them."""
+"""Searches the messages of a conversation for words and returns each match with a snippet."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ from timeloom.ports.store import Store
 from timeloom.runtime.read.export import with_payloads
 
 SNIPPET_CHARS: Final = 160
-"""How much is shown of a message; all of it is at its path."""
+"""Maximum characters of a snippet; the whole message is at its path."""
 
 _BEFORE_CHARS: Final = 40
 _WORD: Final = re.compile(r"\w+")
@@ -20,7 +20,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A message in which at least one of the words was said."""
+    """A message that contains at least one of the words."""
 
     seq: int
     turn_id: TurnId
@@ -31,7 +31,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_messages(store: Store, info: ConversationInfo, words: str, limit: int) -> tuple[Hit, ...]:
-    """The newest messages of the conversation, and its title, with any of the words."""
+    """Return the newest messages of the conversation with any of the words; the title is searched too."""
     found: list[Entry] = []
     for seq in await store.find_said(info.id, words, limit):
         found += await store.load(info.id, after=seq - 1, limit=1)
@@ -39,7 +39,7 @@ async def find_messages(store: Store, info: ConversationInfo, words: str, limit:
 
 
 def snippet(text: str, words: str) -> str:
-    """Some of the text around the first of the words, on one line."""
+    """Return the text around the first match on one line."""
     line = _SPACE.sub(" ", text).strip()
     lower = line.lower()
     places = [lower.find(word) for word in _WORD.findall(words.lower())]

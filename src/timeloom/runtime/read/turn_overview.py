@@ -1,4 +1,4 @@
-"""Turn cards: each turn as people see it, with what was said, the files that came of it, and what was thought of it."""
+"""Builds an overview of each turn for people: its messages, files and feedback."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ from timeloom.runtime.read.files import FileCard, listed_file
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said, in full."""
+    """A message of the turn with its full text."""
 
     seq: int
     type: str
@@ -31,7 +31,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GivenFeedback(msgspec.Struct, frozen=True, kw_only=True):
-    """Feedback on a turn that stands."""
+    """Feedback on a turn that is still in effect."""
 
     seq: int
     ts: str
@@ -44,7 +44,7 @@ class GivenFeedback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn: its number, when it began, how it ended, and what a person sees of it."""
+    """A turn with its number, start, end reason, messages, files and feedback."""
 
     turn_id: TurnId
     n: int
@@ -56,15 +56,15 @@ class TurnCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def need_turn(views: Views, turn: str) -> TurnId:
-    """The id of a turn that is there, by its id or its number."""
+    """Return the id of the turn with that id or number; raises `entry_unknown`."""
     for name, known in views.turns.turns.items():
         if turn in (name, str(known.n)):
             return name
-    raise CodedError("entry_unknown", f"{turn[:60]!r} is no turn of it; it has {len(views.turns.turns)}")
+    raise CodedError("entry_unknown", f"there is no turn {turn[:60]!r}; there are {len(views.turns.turns)}")
 
 
 def turns_after(views: Views, after: int, wanted: Iterable[TurnId], limit: int) -> tuple[list[TurnId], int | None]:
-    """The first of these turns after that number, in order; with the number after which the next page begins."""
+    """Return up to `limit` of these turns after that number, and the number after which the next page begins."""
     chosen = set(wanted)
     names = [name for name, turn in views.turns.turns.items() if turn.n > after and name in chosen]
     page = names[:limit]
@@ -74,7 +74,7 @@ def turns_after(views: Views, after: int, wanted: Iterable[TurnId], limit: int) 
 async def turn_cards(
     store: Store, info: ConversationInfo, views: Views, turns: Sequence[TurnId]
 ) -> tuple[TurnCard, ...]:
-    """The cards of these turns."""
+    """Return the overviews of these turns."""
     files: dict[str, list[FileCard]] = {turn: [] for turn in turns}
     for text, artifact in views.artifacts.artifacts.items():
         if not text.startswith("fi:") or _turn_in(text) not in files:

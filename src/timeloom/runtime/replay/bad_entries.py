@@ -1,4 +1,4 @@
-"""A lookout for entries that spoil prompts for as long as they are in sight."""
+"""Tracks visible entries that make a faithful rebuild of prompts impossible."""
 
 from collections import deque
 
@@ -8,20 +8,20 @@ from timeloom.ports.store import Finding
 
 
 class Lookout:
-    """Entries that spoil every prompt for as long as they are in sight, each with what is wrong with it."""
+    """Entries with a finding that affects every prompt while they are visible."""
 
     def __init__(self, views: Views) -> None:
         self._visible = views.visible
         self._found: deque[tuple[int, int, Finding]] = deque()
 
     def add(self, entry: Entry, finding: Finding) -> None:
-        """Takes in an entry that the views have taken in."""
-        # A summary stands where the first of what it covers was.
+        """Add an entry that the views already contain."""
+        # A summary is shown at the position of the first entry it covers.
         place = entry.seq if entry.seq in self._visible.shown else self._visible.summaries.get(entry.path, (0, 0))[1]
         self._found.append((entry.seq, place, finding))
 
     def first(self) -> Finding | None:
-        """What is wrong with the oldest of them in sight; one that went out of sight never comes back."""
+        """Return the finding of the oldest visible entry; entries that are no longer visible never reappear."""
         while self._found:
             seq, place, finding = self._found[0]
             if self._is_shown(seq, place):

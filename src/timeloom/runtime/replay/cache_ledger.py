@@ -1,4 +1,4 @@
-"""The cache ledger: for each decision of a log, what was expected of the provider's cache beside what it reported."""
+"""Compares, for each decision of a log, the expected use of the provider's cache with the reported use."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -21,20 +21,20 @@ from timeloom.runtime.prompt.builder import system_hash
 
 
 class CacheRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What was expected of the cache in a call, and why it came otherwise or why less was read than could be."""
+    """The cache forecast of a call, and why the reported use differs or less was read than possible."""
 
     expected: CacheForecast
     recorded: bool
-    """Whether the call recorded it; for an older call it is what would be expected today."""
+    """Whether the call recorded the forecast; for an older call it is computed by the current rules."""
     reported: bool = False
     change: Change | None = None
-    """The first block that the prompt shows otherwise than the one before, and the reason; None where all is well."""
+    """The first block that differs from the previous prompt, and the reason; None if the cache was used as expected."""
     reproduced: bool = True
-    """Whether the same points, lifetimes and numbers come out when they are made again from the log."""
+    """Whether recomputing the forecast from the log gives the same points, lifetimes and numbers."""
 
 
 class CacheLedger:
-    """Follows a log, call by call, with the cache of each model as the log tells it; from where the views stand."""
+    """Follows a log call by call and simulates the cache of each model, starting at the tail of the views."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
@@ -44,12 +44,12 @@ class CacheLedger:
         self._last: Asked | None = None
 
     def forgot(self, block: Hidden | Pruned | RangeSummary) -> None:
-        """Takes in a block of forgetting, before the views do."""
+        """Add a block that hides entries; call it before the views add the block."""
         if change := forgotten(block, self._views.visible):
             self._changes.append(change)
 
     def called(self, entry: Entry, block: ModelCalled, prompt: PromptView, texts: tuple[str, str]) -> CacheRow:
-        """The row of a decision, before the views take it in; `texts` are its system text and its tail."""
+        """Return the row of a decision; call it before the views add it. `texts` are its system text and tail."""
         made = self._made(entry, block, prompt, texts)
         cache = block.cache or made
         now = Asked(cache, block.model, texts[0], block.rendering)
@@ -71,18 +71,18 @@ class CacheLedger:
         return row
 
     def skipped(self, entry: Entry) -> None:
-        """Takes in a call whose request is not whole any more."""
+        """Add a call whose request is no longer complete."""
         self._cached.add(entry)
         self._last = None
 
     def heard(self, entry: Entry) -> None:
-        """Takes in how a call ended."""
+        """Add the outcome of a call."""
         self._cached.add(entry)
 
     def answered(self, block: ModelAnswered, row: CacheRow) -> CacheRow:
-        """The row of the call that ended so, with what was reported."""
+        """Return the call's row with the reported cache use."""
         if was_turned_away(block):
-            # So the provider has what it had before.
+            # A rejected request leaves the provider's cache as it was.
             self._last = self._before
             return replace(row, change=row.change or Change("not_reported"))
         if not block.usage_reported:
@@ -108,12 +108,12 @@ class CacheLedger:
         return planned(self._cached, asked, at, prompt.end_at)
 
     def _is_alive(self, model: str, cache: CacheForecast) -> bool:
-        """Whether the longest prefix that the call before left must still be there."""
+        """Return whether the longest prefix cached by the previous call must still be cached."""
         left = _usable(self._last.cache.points) if self._last else []
         return bool(left) and any(_is(one, left[-1]) and one.is_alive(cache.at) for one in self._cached.of(model).kept)
 
     def _edited(self, prompt: PromptView, now: Asked) -> Change | None:
-        """Where the log, as it stands, no longer gives the prefixes that the call before recorded."""
+        """Return the first change of the log that alters a prefix recorded by the previous call, if any."""
         if self._last is None or {self._last.rendering, now.rendering} != {RENDERING}:
             return None
         seq = 0
@@ -126,7 +126,7 @@ class CacheLedger:
 
 
 def was_turned_away(block: ModelAnswered) -> bool:
-    """Whether the provider took nothing of the request in."""
+    """Return whether the provider rejected the request without processing any of it."""
     usage = block.usage
     return bool(block.error) and not (usage.input_tokens or usage.cache_read_tokens or usage.cache_write_tokens)
 

@@ -1,7 +1,7 @@
-"""Recovery: proves of a conversation that whatever went out of sight can be read again, byte for byte.
+"""Checks that the model can read again every block that is no longer visible in its prompt, byte for byte.
 
-A block is reached if the model can get all it holds with at most two `react.read`s from what its next prompt shows: by
-a path in sight, or by a path that something in sight names, such as a summary or a turn's index.
+A block is retrievable if at most two `react.read` calls return all of its content, starting from the next prompt: by a
+path in the prompt, or by a path in something the prompt names, such as a summary or a turn's index.
 """
 
 import re
@@ -37,7 +37,7 @@ from timeloom.wire.block_json import block_json, encode_block
 
 PAGE: Final = 500
 NEXT_TURN: Final = TurnId("turn_next")
-"""The turn in which things would be read again: one that has no files of its own."""
+"""The turn id used for the reads; it has no files."""
 
 _NAMED: Final = re.compile(r"""(?:ar|tc|fi|so|su|ws|sk|ks):[^\s"'()\]]+(?:\][^\s"'()\]]*)?""")
 _LOG: Final = re.compile(r"ar:log\[[0-9, -]+\]")
@@ -46,7 +46,7 @@ _INDEXES: Final = re.compile(r"ar:turns\[[0-9, -]+\]\.react\.turn\.index")
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of one conversation: how many blocks stand whole in sight, and how the others are reached."""
+    """The result for one conversation: how many blocks are fully visible, and how the others are retrieved."""
 
     conversation: ConversationId
     entries: int
@@ -60,7 +60,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def check_recovery(store: Store, conversation: ConversationId) -> Recovery:
-    """Looks at every entry of the conversation as its next prompt shows it; reads all it holds, and changes nothing."""
+    """Check every entry of the conversation against its next prompt; it reads all payloads and changes nothing."""
     tenant = (await store.info(conversation)).tenant
     entries: list[Entry] = []
     while page := await store.load(conversation, after=len(entries), limit=PAGE):
@@ -91,7 +91,7 @@ class _Timeline:
         return put_back(entry, payloads.__getitem__)
 
     async def prompt(self) -> str:
-        """What the next prompt shows of the conversation."""
+        """Return the part of the next prompt that shows the conversation."""
         needed = {seq: self.all[seq - 1] for seq in needed_seqs(self.views)}
         payloads = {ref: await self.payload(ref) for one in needed.values() for ref in needed_payloads(one)}
         view = PromptView.opened(self.views, needed, payloads)
@@ -107,30 +107,30 @@ class _Names:
         self._places = {seq for found in _LOG.findall(text) for seq in _numbers(found)}
         turns = {turn.n: turn_id for turn_id, turn in views.turns.turns.items()}
         numbers = (number for found in _INDEXES.findall(text) for number in _numbers(found))
-        # The instructions say where the index of a turn is, so its header names it.
+        # The instructions explain how to read the index of a turn, so a turn's header names its index.
         headers = {TurnId(found) for found in _HEADERS.findall(text)}
         self._turns = {turns[number] for number in numbers if number in turns} | headers
 
     def path(self, path: str) -> bool:
-        """Whether the text names it; a name with a space in it is looked for as it stands."""
+        """Return whether the text names the path; a path with a space is searched as plain text."""
         return bool(path) and (path in self._paths or (" " in path and path in self._text))
 
     def place(self, seq: int) -> bool:
-        """Whether the text names the entry by its place."""
+        """Return whether the text names the entry by its seq."""
         return seq in self._places
 
     def index(self, turn: TurnId) -> bool:
-        """Whether the text names the index of that turn."""
+        """Return whether the text names the index of that turn."""
         return bool(turn) and (turn in self._turns or self.path(str(TurnIndexPath(turn))))
 
     def documents(self) -> list[str]:
-        """Summaries that the text names, which may name more."""
+        """Return the paths of summaries that the text names; they may name further paths."""
         return sorted(path for path in self._paths if path.startswith(("su:", "ws:")))
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What came of the entries so far."""
+    """The counts for the entries checked so far."""
 
     in_sight: int = 0
     one_read: int = 0
@@ -151,7 +151,7 @@ class _Checker:
         self._standing = {stand.by for stand in shown if stand and stand.kind == "summary"}
 
     async def check(self) -> Recovery:
-        """What is found of all entries."""
+        """Check all entries and return the report."""
         sight = _Names(await self._timeline.prompt(), self._timeline.views)
         for entry in self._timeline.all:
             try:
@@ -186,7 +186,7 @@ class _Checker:
                 case 2:
                     tally.two_reads += 1
                 case _:
-                    self._lose(entry, "block_lost", "nothing in sight leads to it within two reads")
+                    self._lose(entry, "block_lost", "the prompt leads to no path that returns it within two reads")
 
     def _lose(self, entry: Entry, code: str, why: str) -> None:
         name = f"{entry.block.type_name} {entry.path}".rstrip()
@@ -194,14 +194,14 @@ class _Checker:
         self._tally.lost.append(Finding(code, message, self._conversation, entry.seq))
 
     def _is_in_sight(self, whole: Entry) -> bool:
-        """Whether the prompt shows all that the entry holds."""
+        """Return whether the prompt shows the entry's whole content."""
         visible = self._timeline.views.visible
         if whole.seq in self._standing:
             return True
         return whole.seq in visible.shown and visible.shown[whole.seq] is None and _is_shown_whole(whole)
 
     async def _reads(self, whole: Entry, sight: _Names) -> int:
-        """How many reads it takes to have all that the entry holds; 0 where none suffice."""
+        """Return the number of reads (1 or 2) that return the entry's whole content; 0 if it is unreachable."""
         if await self._is_named(whole, sight) or await self._is_in_pool(whole.block):
             return 1
         documents = [str(TurnIndexPath(whole.turn_id))] if sight.index(whole.turn_id) else []
@@ -212,7 +212,7 @@ class _Checker:
         return 0
 
     async def _is_named(self, whole: Entry, names: _Names) -> bool:
-        """Whether a path that is named there leads to all that the entry holds."""
+        """Return whether a path in `names` leads to the entry's whole content."""
         place = str(EntriesPath.of([whole.seq]))
         paths = [path for path in (whole.path, whole.alias) if names.path(path)]
         for path in (*paths, *([place] if names.place(whole.seq) else [])):
@@ -221,7 +221,7 @@ class _Checker:
         return False
 
     async def _is_in_pool(self, block: AnyBlock) -> bool:
-        """Whether the block's sources are read by their ids, which every prompt shows or says how to read."""
+        """Return whether the block's sources can be read by their ids, which every prompt lists or explains."""
         if not isinstance(block, SourcesAdded):
             return False
         for row in block.rows:
@@ -231,7 +231,7 @@ class _Checker:
         return True
 
     async def _document(self, path: str) -> _Names | None:
-        """What is named by what a read of the path shows."""
+        """Return the paths that a read of `path` names."""
         if path not in self._documents:
             texts = [_paged(found.text) for found in await self._resolved(path) if found.text is not None]
             self._documents[path] = _Names("\n".join(texts), self._timeline.views) if texts else None
@@ -268,11 +268,11 @@ class _Checker:
 
 
 def _silent(_channel: str, _text: str, /) -> None:
-    """Passes nothing on."""
+    """Discard emitted output."""
 
 
 def _is_silent(whole: Entry) -> bool:
-    """Whether no prompt ever shows anything of the entry, and nothing of it is read."""
+    """Return whether the entry never has content in a prompt or in a read."""
     block = whole.block
     if isinstance(block, ContentBlock):
         return block.text is None and block.data is None
@@ -301,7 +301,7 @@ def _is_shown_whole(whole: Entry) -> bool:
 
 
 def _held(whole: Entry) -> str | bytes:
-    """All that the entry holds: its bytes, its text, or else its JSON form."""
+    """Return the entry's whole content: its bytes, its text, or else its JSON form."""
     block = whole.block
     if isinstance(block, ContentBlock) and isinstance(block.data, bytes):
         return block.data
@@ -312,7 +312,7 @@ def _held(whole: Entry) -> str | bytes:
 
 
 def _paged(text: str) -> str:
-    """The text as reads show it, part by part; empty where it is larger than they take."""
+    """Return the text as consecutive reads show it; empty if it exceeds the read limit."""
     limits = ReadLimits()
     if len(text.encode("utf-8", "surrogatepass")) > limits.text_bytes:
         return ""
@@ -326,7 +326,7 @@ def _paged(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """The text without white space and the marks that make foreign text harmless."""
+    """Return the text without white space and without the marks that neutralize foreign text."""
     return "".join(text.split()).replace("~", "")
 
 

@@ -1,4 +1,4 @@
-"""Replaying a log: the request of every model call made again from the log, and held against the hash it recorded."""
+"""Rebuilds the request of every model call from the log and compares it with the recorded hash."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -20,16 +20,16 @@ from timeloom.runtime.replay.walk import PAGE, RebuiltPrompt, ReplayedCall, Walk
 from timeloom.runtime.session.load_views import load_views_at
 
 SLICE: Final = 20
-"""Entries walked over before others have their turn; they take some 4 ms. More would make streams stutter."""
+"""Entries replayed before the event loop runs other tasks; they take about 4 ms. More would make streams stutter."""
 
 NEAR: Final = 50
-"""Entries before a call among which the call before it is looked for first; most rounds have fewer."""
+"""Number of entries before a call that are first searched for the previous call; most rounds have fewer."""
 
 
 async def replay(store: Store, conversation: ConversationId) -> AsyncIterator[ReplayedCall | Finding]:
-    """Every model call, in the order in which they ended, and what is wrong; reads the log once, page by page.
+    """Yield every model call in the order in which they ended, and all findings; the log is read once, by pages.
 
-    What cannot be read or rendered ends the walk with a finding, and never with an error.
+    An entry that cannot be read or rendered ends the replay with a finding; it never raises.
     """
     walk = Walk(store, conversation)
     try:
@@ -46,7 +46,7 @@ async def replay(store: Store, conversation: ConversationId) -> AsyncIterator[Re
 async def find_calls(
     store: Store, conversation: ConversationId, path: RoundTextPath, purpose: CallPurpose = "decision"
 ) -> dict[int, int]:
-    """The attempts at that path, each with the seq of its call; raises only if damage hides whether there are any."""
+    """Return the seq of each attempt at that path; raises only if the log is damaged before any was found."""
     found: dict[int, int] = {}
     try:
         async for entry in _entries(store, conversation):
@@ -60,7 +60,7 @@ async def find_calls(
 
 
 async def calls_at(store: Store, conversation: ConversationId, seqs: Iterable[int]) -> dict[int, int]:
-    """The attempts among these entries to come to a decision, each with its seq."""
+    """Return the seq of each attempt at a decision among these entries."""
     found: dict[int, int] = {}
     for seq in seqs:
         for entry in await store.load(conversation, after=seq - 1, limit=1):
@@ -70,7 +70,7 @@ async def calls_at(store: Store, conversation: ConversationId, seqs: Iterable[in
 
 
 async def rebuild(store: Store, conversation: ConversationId, seq: int) -> RebuiltPrompt:
-    """The request of the call at that seq; what is wrong with the log after it does no harm."""
+    """Return the request of the call at that seq; later damage of the log has no effect."""
     walk = Walk(store, conversation)
     await walk.begin()
     async for entry in _entries(store, conversation):
@@ -83,12 +83,12 @@ async def rebuild(store: Store, conversation: ConversationId, seq: int) -> Rebui
 
 
 async def explain(store: Store, conversation: ConversationId, seq: int) -> RebuiltPrompt:
-    """As `rebuild`, with how the call ended and what its cache did, as far as the log can be followed.
+    """Return the request like `rebuild`, with the call's end and cache use if the log can be read that far.
 
-    It begins at a call shortly before, with the views of that place, so that it costs what is in sight.
+    It starts at an earlier call with the views of that position, so its cost depends only on the visible entries.
     """
     with suppress(CodedError):
-        # Where something is wrong, the whole log says it best.
+        # If something is wrong, replaying the whole log explains it best.
         if start := await _before(store, conversation, seq):
             return await _explained(store, conversation, seq, await load_views_at(store, conversation, start - 1))
     return await _explained(store, conversation, seq, Views())
@@ -115,10 +115,10 @@ async def _explained(store: Store, conversation: ConversationId, seq: int, views
 
 
 async def _before(store: Store, conversation: ConversationId, seq: int) -> int:
-    """The newest call before that one from which all that is said of it follows; 0 where only the whole log tells it.
+    """Return the newest earlier call that is sufficient to explain the call at `seq`; 0 if the whole log is needed.
 
-    It was answered, so the provider has what it left, and it recorded what was expected of the cache, as the call
-    itself did: what an older log does not say is made from all calls before.
+    It must have been answered, so that the provider has its cache, and both calls must have recorded a cache forecast.
+    For older logs without forecasts, the forecast is computed from all previous calls.
     """
     page = await store.load(conversation, after=seq - 1, limit=1)
     span = NEAR
@@ -133,7 +133,7 @@ async def _before(store: Store, conversation: ConversationId, seq: int) -> int:
 
 
 def _answered_call(entries: Sequence[Entry]) -> int:
-    """The newest decision among these that a model has taken in; 0 where there is none."""
+    """Return the seq of the newest decision call that the provider processed; 0 if there is none."""
     answered: tuple[TurnId, int, int] | None = None
     for entry in reversed(entries):
         match entry.block:
@@ -152,11 +152,11 @@ def _call_at(seq: int, found: Iterable[ReplayedCall | Finding]) -> ReplayedCall 
 
 
 def _no_call(conversation: ConversationId, seq: int) -> CodedError:
-    return CodedError("path_not_found", f"entry {seq} of conversation {conversation} is no model call")
+    return CodedError("path_not_found", f"entry {seq} of conversation {conversation} is not a model call")
 
 
 async def _entries(store: Store, conversation: ConversationId, seq: int = 0) -> AsyncIterator[Entry]:
-    """The log after that entry; raises at the first that cannot be read, after all those before it."""
+    """Yield the entries after `seq`; raises at the first unreadable entry, after yielding all before it."""
     limit = PAGE
     while True:
         try:
@@ -164,7 +164,7 @@ async def _entries(store: Store, conversation: ConversationId, seq: int = 0) -> 
         except CodedError:
             if limit == 1:
                 raise
-            # A page with something damaged in it does not load; what stands before the damage does.
+            # A page with a damaged entry does not load; the entries before the damage do, one by one.
             limit = 1
             continue
         if not page:

@@ -1,4 +1,4 @@
-"""The walk of a replay: a conversation followed entry by entry, each request made again and held against its hash."""
+"""Replays a conversation entry by entry, rebuilds each request and compares it with its recorded hash."""
 
 import asyncio
 from collections import deque
@@ -30,16 +30,16 @@ from timeloom.runtime.replay.cache_ledger import CacheLedger, CacheRow
 from timeloom.runtime.session.load_views import SLICE
 
 PAGE: Final = 500
-"""Entries held at once; smaller pays more trips, larger more memory."""
+"""Entries per read; smaller costs more round trips, larger more memory."""
 
 Verdict = Literal["same", "differs", "unchecked"]
-"""Whether a request made again has the recorded hash; `unchecked` where something it needs is missing or unknown."""
+"""Whether a rebuilt request has the recorded hash; `unchecked` if something it needs is missing or unknown."""
 
 _OWN: Final = "its own system text, tail or hash was changed"
 
 
 class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
-    """A model call of the log, what is known of its end, and whether its request can be made again byte for byte."""
+    """A model call of the log, its end, and whether its request can be rebuilt byte for byte."""
 
     conversation: ConversationId
     seq: int
@@ -53,16 +53,16 @@ class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     rebuilt_sha256: str
     verdict: Verdict
     ended: str = ""
-    """The error or else the stop reason; empty where the log does not say how the call ended."""
+    """The error, or else the stop reason; empty if the log does not contain the outcome."""
     usage: Usage = Usage()
     erased: bool = False
-    """Whether something that it showed was erased; then it is unchecked, and that is as it should be."""
+    """Whether something in the request was erased; then it is unchecked, which is correct."""
     cache: CacheRow | None = None
-    """What was expected of the provider's cache; None where there is no cacheable part, or not all of it is there."""
+    """The expected use of the provider's cache; None if there is no cacheable part or it is incomplete."""
 
 
 class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prompt"):
-    """The request of one call as it was sent, and the entries that its segments were made from."""
+    """The request of one call as it was sent, and the entries that its segments contain."""
 
     call: ReplayedCall
     system: str
@@ -71,14 +71,14 @@ class RebuiltPrompt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     seqs: tuple[int, ...]
 
     def as_text(self) -> str:
-        """The whole request for a reader: system text, segments and tail, with a line at each cache point."""
+        """Return the whole request as text: system text, segments and tail, with a line at each cache point."""
         decision = self.call.purpose == "decision"
         system = RenderedSegment(self.system.rstrip("\n") + "\n\n", cache_point=decision)
         return as_text((system, *self.segments, RenderedSegment(self.tail)))
 
 
 class Walk:
-    """The views and the prompt of a conversation, followed entry by entry, from the start or from where views stand."""
+    """Follows the views and the prompt of a conversation entry by entry, from the start or from given views."""
 
     def __init__(self, store: Store, conversation: ConversationId, views: Views | None = None) -> None:
         self.views = views or Views()
@@ -95,7 +95,7 @@ class Walk:
         self._asked: dict[CallPurpose, ReplayedCall] = {}
 
     async def begin(self) -> None:
-        """Learns whose payloads to read, and renders what is in sight already."""
+        """Load the tenant and render the entries that are already visible."""
         self._tenant = (await self._store.info(self._conversation)).tenant
         entries, payloads = dict[int, Entry](), dict[BlobRef, bytes]()
         async for entry in self._those(needed_seqs(self.views)):
@@ -109,7 +109,7 @@ class Walk:
                 await asyncio.sleep(0)
 
     async def replayed(self, entry: Entry) -> list[ReplayedCall | Finding]:
-        """Takes in the next entry; gives the calls that are known to the end now, and what is wrong."""
+        """Add the next entry; return the calls whose outcome is known now, and new findings."""
         found: list[ReplayedCall | Finding] = []
         match entry.block:
             case ModelCalled() as block:
@@ -126,7 +126,7 @@ class Walk:
         return found + await self.follow(entry)
 
     async def follow(self, entry: Entry) -> list[Finding]:
-        """Takes in the next entry; gives what is wrong with it."""
+        """Add the next entry without checking requests; return the findings about it."""
         payloads, wrong = await self._payloads(entry)
         self.views.add(entry)
         self._prompt.add(entry, self.views, payloads)
@@ -134,7 +134,7 @@ class Walk:
         return wrong
 
     async def rebuilt(self, entry: Entry, block: ModelCalled) -> RebuiltPrompt:
-        """The request of this call, which was not taken in yet; raises where a payload of it is missing."""
+        """Return the request of this call, before the call is added; raises if a payload is missing."""
         decision = block.purpose == "decision"
         missing = self._missing.first() if decision else None
         if missing:
@@ -149,7 +149,7 @@ class Walk:
         )
 
     def end(self) -> Iterator[ReplayedCall | Finding]:
-        """What is left to say: calls whose end the log does not tell, and differences that no later call explains."""
+        """Yield the remaining results: calls without an outcome, and differences that no later call explains."""
         yield from sorted(map(_without_end, self._asked.values()), key=lambda call: call.seq)
         yield from self._doubts.end()
 
@@ -182,12 +182,12 @@ class Walk:
         return found + self._told_once(excuse)
 
     def _excuse(self, entry: Entry, block: ModelCalled) -> Finding | None:
-        """Why this version cannot be expected to come to the same bytes, if there is a reason."""
+        """Return why this version cannot rebuild the same bytes, if there is a known reason."""
         if block.rendering == RENDERING:
             return self._foreign.first()
         if self._other is None:
             version = f"version {block.rendering} of the rendering, and this timeloom has version {RENDERING}"
-            message = f"the request of entry {entry.seq} was made by {version}: only that one can check it"
+            message = f"the request of entry {entry.seq} was made by {version}: check it with that version"
             self._other = Finding("rendering_other", message, self._conversation, entry.seq)
         return self._other
 
@@ -201,14 +201,14 @@ class Walk:
         return [replace(call, ended=block.error or block.stop_reason, usage=block.usage, cache=row)]
 
     async def _named(self, row: CacheRow) -> CacheRow:
-        """The row with the path of the block that is shown otherwise."""
+        """Return the row with the path of the block that differs."""
         if row.change is None or not row.change.seq:
             return row
         page = await self._store.load(self._conversation, after=row.change.seq - 1, limit=1)
         return replace(row, change=replace(row.change, path=page[0].path if page else ""))
 
     def _other_points(self, entry: Entry) -> Finding:
-        message = f"entry {entry.seq}: its cache points or their lifetimes are others than the log gives"
+        message = f"entry {entry.seq}: its recorded cache points or lifetimes differ from those computed from the log"
         return Finding("cache_differs", message, self._conversation, entry.seq)
 
     def _points(self, block: ModelCalled) -> tuple[int, ...]:
@@ -235,12 +235,12 @@ class Walk:
         )
 
     async def _those(self, seqs: Sequence[int]) -> AsyncIterator[Entry]:
-        """The entries at these places, read in pages with what lies between them."""
+        """Yield the entries with these seqs, read in pages together with the entries between them."""
         wanted = deque(seqs)
         while wanted:
             page = await self._store.load(self._conversation, after=wanted[0] - 1, limit=PAGE)
             if not page:
-                # It was deleted while this read it, and begun anew.
+                # The conversation was deleted and recreated during the read.
                 raise ConversationUnknownError(self._conversation)
             for entry in page:
                 if wanted and entry.seq == wanted[0]:
@@ -274,11 +274,11 @@ class Walk:
 
     def _unknown(self, entry: Entry, block: Unknown) -> Finding:
         kind = one_line(block.foreign_type)
-        message = f"entry {entry.seq} is a {kind} of a form unknown to this timeloom: use the version that wrote it"
+        message = f"entry {entry.seq} is a {kind} in an unknown format: use the timeloom version that wrote it"
         return Finding("store_format_unknown", message, self._conversation, entry.seq)
 
     def _told_once(self, finding: Finding) -> list[Finding]:
-        """The finding, unless it or one of a later entry was given before."""
+        """Return the finding, unless it or one of a later entry was already reported."""
         seq = finding.seq or 0
         if seq <= self._told:
             return []
@@ -292,10 +292,10 @@ def _without_end(call: ReplayedCall) -> ReplayedCall:
 
 
 class _Doubts:
-    """Calls that differ, and where the difference lies as far as the calls around them tell.
+    """Collects calls that differ and narrows down the cause with the calls around them.
 
-    A prompt holds all of the one before it unless something was forgotten. So what came before a call that is the same
-    is right, and a call that differs between two that are the same differs by what it recorded itself.
+    A prompt contains all of the previous one unless entries were hidden. So all entries before an equal call are
+    correct. A differing call between two equal ones differs in the system text, tail or hash that it recorded itself.
     """
 
     def __init__(self) -> None:
@@ -305,11 +305,11 @@ class _Doubts:
         self._forgot = False
 
     def forgotten(self) -> None:
-        """Something went out of sight."""
+        """Record that entries were hidden."""
         self._forgot = True
 
     def weigh(self, call: ReplayedCall) -> list[Finding]:
-        """Takes in the next call; gives what is certain now of those before it."""
+        """Add the next call; return findings about earlier calls whose cause is certain now."""
         if call.purpose != "decision":
             return [_difference(call, _OWN)] if call.verdict == "differs" else []
         if call.verdict == "same":
@@ -323,7 +323,7 @@ class _Doubts:
         return []
 
     def end(self) -> list[Finding]:
-        """What can be said at the end of the log."""
+        """Return the remaining findings at the end of the log."""
         return self._settled(own=False)
 
     def _settled(self, *, own: bool) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Comparing: what a fork made of a conversation, beside what the conversation itself has after that place."""
+"""Compares a fork with its source conversation after the fork point."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -18,9 +18,9 @@ from timeloom.runtime.session.load_views import load_views
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two courses from one place: that of the conversation, which is `recorded`, and that of its fork, the `rerun`.
+    """The trajectories of a conversation (`recorded`) and its fork (`rerun`) after the fork point.
 
-    Sums, models and `is_same` are of its turns, which may be some of more.
+    Sums, models and `is_same` cover only `turns`, which may be one page of more turns.
     """
 
     forked_from: ForkPoint
@@ -33,19 +33,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def fork_point(store: Store, fork: ConversationId) -> ForkPoint:
-    """Where the conversation was forked from; raises where it was not."""
+    """Return the fork point of the conversation; raises `entry_unknown` if it is not a fork."""
     for entry in await store.load(fork, limit=1):
         if isinstance(entry.block, ConversationStarted) and entry.block.forked_from:
             return entry.block.forked_from
-    raise CodedError("entry_unknown", "the conversation is no fork, so that there is nothing to compare it with")
+    raise CodedError("entry_unknown", "the conversation is not a fork, so there is nothing to compare it with")
 
 
 async def compare(
     store: Store, fork: ConversationId, point: ForkPoint, *, after: int = 0, most_turns: int = 1
 ) -> tuple[Comparison, int | None]:
-    """Both courses as far as they are by now, of at most so many turns, and after how many the next ones follow.
+    """Compare up to `most_turns` turns; also return the offset of the next page, or None.
 
-    Turns of the record come first, in their order, then those that the fork alone has. No others are read.
+    Turns of the record come first, in order, then turns that only the fork has. No other turns are read.
     """
     text = partial(read_text, store, (await store.info(fork)).tenant)
     recorded = await _Side.of(store, point.conversation_id, point.seq, text)
@@ -68,18 +68,18 @@ async def compare(
 
 
 def models_of(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """The models that decided, each once."""
+    """Return the models of the decision calls, each once."""
     calls = [entry.block for entry in entries if isinstance(entry.block, ModelCalled)]
     return tuple(dict.fromkeys(call.model for call in calls if call.purpose == "decision"))
 
 
 async def read_text(store: Store, tenant: str, text: Text) -> str:
-    """The text, wherever it is."""
+    """Return the text; a reference is read from the store."""
     return text if isinstance(text, str) else (await store.read_blob(tenant, text)).decode("utf-8", "replace")
 
 
 class _Side:
-    """One of the two conversations after the place where they part."""
+    """One of the two conversations after the fork point."""
 
     def __init__(self, store: Store, name: ConversationId, seq: int, text: ReadText) -> None:
         self._store = store
@@ -87,13 +87,13 @@ class _Side:
         self._seq = seq
         self._text = text
         self.turns: dict[TurnId, Turn] = {}
-        """The turn that was the newest at the place, of which there may be more, and all after it."""
+        """The newest turn at the fork point, which may continue after it, and all later turns."""
         self.read: list[Entry] = []
         self.made: list[TurnMade] = []
 
     @classmethod
     async def of(cls, store: Store, name: ConversationId, seq: int, text: ReadText) -> "_Side":
-        """That conversation, of which no turn was read yet."""
+        """Return the side of that conversation, with no turns read yet."""
         side = cls(store, name, seq, text)
         turns = (await load_views(store, name)).turns.turns
         earlier = sum(turn.spans[0][0] <= seq for turn in turns.values())
@@ -101,7 +101,7 @@ class _Side:
         return side
 
     async def take(self, turn: TurnId) -> bool:
-        """Reads what the turn has after the place; whether anything was done in it."""
+        """Read the turn's entries after the fork point; return whether there were any rounds, prompt or end."""
         entries: list[Entry] = []
         for first, last in self.turns[turn].spans if turn in self.turns else ():
             after = max(first - 1, self._seq)

@@ -1,4 +1,4 @@
-"""Saying again: what a user and the outside said in a record, said at the same places of a re-run."""
+"""Sends the recorded messages and events of a conversation again, at the same positions of a re-run."""
 
 import asyncio
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ Input = Followup | Steer | ExternalEvent
 
 
 class Prompted(msgspec.Struct, frozen=True):
-    """What opened a turn."""
+    """The recorded prompt that opened a turn, with its attachments."""
 
     turn_id: TurnId
     text: str
@@ -34,14 +34,14 @@ class Prompted(msgspec.Struct, frozen=True):
 
 
 class _Due(msgspec.Struct, frozen=True):
-    """Something said while a turn ran, and the round whose request was the first to have it."""
+    """A message during a turn, and the first round whose request contained it."""
 
     round: int
     block: Input
 
 
 class Said:
-    """The prompts of a record in order, and what was said in its turns."""
+    """The prompts of a record in order, and the messages during its turns."""
 
     def __init__(self) -> None:
         self.prompts: list[Prompted] = []
@@ -49,17 +49,17 @@ class Said:
         self._due: dict[TurnId, list[_Due]] = {}
 
     def expect(self, turn: TurnId, number: int, blocks: Iterable[Input]) -> None:
-        """Takes in what the request of that round had first."""
+        """Add the messages that the request of that round contained first."""
         self._due.setdefault(turn, []).extend(_Due(number, block) for block in blocks)
 
     def until(self, turn: TurnId, number: int) -> list[Input]:
-        """What is to be said before the request of that round; it is not given again."""
+        """Remove and return the messages to send before the request of that round."""
         due = self._due.get(turn, [])
         self._due[turn] = [one for one in due if one.round > number]
         return [one.block for one in due if one.round <= number]
 
     def left_over(self, turn: TurnId) -> list[str]:
-        """What was not said before the turn ended and can open one of its own; the rest is counted as unsaid."""
+        """Remove the turn's unsent messages; return the follow-ups, which can open a turn, and count the rest."""
         left = [one.block for one in self._due.pop(turn, [])]
         texts = [block.text for block in left if isinstance(block, Followup) and isinstance(block.text, str)]
         self.unsaid += len(left) - len(texts)
@@ -67,7 +67,7 @@ class Said:
 
 
 async def say_again(store: Store, tenant: str, record: Iterable[Entry]) -> Said:
-    """What is said in these entries of a conversation."""
+    """Return the messages and events of these entries."""
     said, waiting, rounds = Said(), dict[TurnId, list[Input]](), dict[TurnId, int]()
     for entry in record:
         turn = entry.turn_id
@@ -87,7 +87,7 @@ async def say_again(store: Store, tenant: str, record: Iterable[Entry]) -> Said:
 
 
 class SayingAgain:
-    """Makes prompts, each after what the record has before it was said."""
+    """Builds prompts after appending the recorded messages that are due before each of them."""
 
     def __init__(self, prompter: Prompter, said: Said, interrupt: asyncio.Event) -> None:
         self._prompter = prompter
@@ -95,11 +95,11 @@ class SayingAgain:
         self._interrupt = interrupt
 
     async def prompt(self, session: Session, step: AskModel) -> Prompt:
-        """The prompt at the tail, with what is said before it."""
+        """Append the messages that are due, then return the prompt at the tail."""
         turn = session.views.progress.turn_id
         for block in self._said.until(turn, step.round):
             await session.append([block], turn)
-            # Whoever stops the turn, or turns it, is heard before the model is asked.
+            # A steer or a cancellation takes effect before the model is called.
             if not isinstance(block, Followup):
                 self._interrupt.set()
         return await self._prompter.prompt(session, step)

@@ -1,4 +1,4 @@
-"""Recorded calls: a call of a re-run that equals a recorded one gets the recorded result, and nothing is run for it."""
+"""Answers calls of a re-run with recorded results if an equal call was recorded, without running the tool."""
 
 import asyncio
 import re
@@ -35,15 +35,15 @@ from timeloom.tools.workspace import Workspace
 from timeloom.wire.record import decode_record, encode_record
 
 OWN_FAMILY: Final = "react."
-"""Tools that read and write nothing but the conversation itself. They run in a re-run too, on its own timeline and
-files: a recorded result would say what stood there in the other conversation."""
+"""Tools that read and write only the conversation itself. A re-run executes them on the timeline and files of its fork,
+because a recorded result would describe the other conversation."""
 
 _B = TypeVar("_B", ResultContent, ResultDigest)
 _Key = tuple[str, str, str]
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of the record and the entries of its result."""
+    """A call of the record with the entries of its result."""
 
     turn_id: TurnId
     tool_call_id: CallId
@@ -51,9 +51,9 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording:
-    """The calls of a record by tool and parameters, and where the results of the re-run's calls came from.
+    """The calls of a record by tool and parameters, and the origin of each result in the re-run.
 
-    Of equal calls each result is given once, in order, and then the last one again.
+    For equal calls each result is used once, in order; after that the last one is repeated.
     """
 
     def __init__(self, tools: ToolRegistry) -> None:
@@ -62,11 +62,11 @@ class Recording:
         self._renamed: dict[str, str] = {}
         self.given: dict[CallId, Given] = {}
         self.was_spared = False
-        """Whether no gate was asked about the call that is made now; then its tool must not run."""
+        """Whether the gates were skipped for the current call; then its tool must not run."""
 
     @classmethod
     async def of(cls, entries: Iterable[Entry], text: ReadText, tools: ToolRegistry) -> "Recording":
-        """The calls of these entries that have a result; the tools know by which names they go."""
+        """Return the calls of these entries that have a result; `tools` resolves the aliases of tools."""
         recording = cls(tools)
         calls: dict[tuple[TurnId, CallId], _Heard] = {}
         for entry in entries:
@@ -82,11 +82,11 @@ class Recording:
         return recording
 
     def knows(self, tool_id: str, params: str) -> bool:
-        """Whether a call of that tool with these parameters, and without a program, was recorded."""
+        """Return whether a call of that tool with these parameters and without code was recorded."""
         return (self._name(tool_id), self._as_recorded(params), "") in self._calls
 
     def take(self, call: ToolCall, params: str, code: str) -> RecordedCall | None:
-        """The recorded call that this one equals, if there is one; from then on they are the same."""
+        """Return the recorded call that equals this one, if any; later parameters may refer to either id."""
         found = self._calls.get((self._name(call.tool_id), self._as_recorded(params), code))
         if not found:
             return None
@@ -98,17 +98,17 @@ class Recording:
         return self._tools.resolve(tool_id).spec.tool_id
 
     def _as_recorded(self, params: str) -> str:
-        """The parameters as the record has them: calls that were the same have other ids there."""
+        """Return the parameters with call ids replaced by the recorded ids of equal calls."""
         for own, recorded in self._renamed.items():
             params = params.replace(own, recorded)
         return canonical(params)
 
 
 class RecordedTools(ToolRegistry):
-    """The tools of a re-run: in front of each but those of the conversation's own stands the recording.
+    """The tools of a re-run: every tool except the `react.` family first looks up the recording.
 
-    With `live`, a call that was not recorded is made; else its result says that it was not. A tool that is not here
-    any more still has its recorded results.
+    With `live`, a call that was not recorded is executed; otherwise its result is the error `call_not_recorded`. A tool
+    that is no longer registered still has its recorded results.
     """
 
     one_at_a_time = True
@@ -124,12 +124,12 @@ class RecordedTools(ToolRegistry):
 
 
 def spared(policy: Policy, recording: Recording, *, live: bool) -> Policy:
-    """The policy, which has nothing to say of a call for which nothing is run."""
+    """Return the policy, skipped for calls that are answered from the recording and run nothing."""
 
     def ruling(proposal: Proposal) -> Ruling | None:
         match proposal.step:
             case ToolStep(tool_id=tool_id, params=params) if not tool_id.startswith(OWN_FAMILY):
-                # Of a program more counts than its parameters, and the gate does not see it.
+                # Equality of a program depends on its code as well, which the gate does not see.
                 is_known = not tool_id.startswith(EXEC_PREFIX) and recording.knows(tool_id, params)
                 recording.was_spared = is_known or not live
                 return None if recording.was_spared else policy(proposal)
@@ -141,7 +141,7 @@ def spared(policy: Policy, recording: Recording, *, live: bool) -> Policy:
 
 
 class _Heard:
-    """What was heard of a call."""
+    """The entries of one recorded call."""
 
     def __init__(self) -> None:
         self.call: ToolCall | None = None
@@ -171,7 +171,7 @@ class _RecordedTool:
         return self._tool.spec
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        """The recorded result; where there is none, what the tool does, or that it is not run."""
+        """Return the recorded result; without one, run the tool if allowed, else return an error."""
         given = self._recording.given
         if self.spec.tool_id.startswith(OWN_FAMILY):
             given[context.tool_call_id] = "run"
@@ -195,7 +195,7 @@ def _not_recorded(text: str) -> Outcome:
 
 
 async def _as_written(context: ToolContext) -> tuple[ToolCall, str, str]:
-    """The call as the model wrote it, with its parameters and its program; what the tool is given is bound already."""
+    """Return the call as the model wrote it, its parameters and its code, before parameters were bound."""
     known = context.timeline.views.calls.get(context.turn_id, context.tool_call_id)
     assert known is not None
     seqs = sorted(seq for seq in (known.code_seq, known.call_seq) if seq)
@@ -217,7 +217,7 @@ async def _text(text: Text, timeline: TimelineReader) -> str:
 
 
 def _clash(recorded: RecordedCall, views: Views) -> str:
-    """Why the result cannot stand here: it cites sources by numbers that mean others here; empty where it can."""
+    """Return why the result cannot be used: it cites source ids that mean other sources here; empty if it can."""
     for entry in recorded.results:
         if isinstance(entry.block, SourcesAdded):
             for row in entry.block.rows:
@@ -228,14 +228,14 @@ def _clash(recorded: RecordedCall, views: Views) -> str:
 
 
 async def _again(recorded: RecordedCall, context: ToolContext) -> Outcome:
-    """The recorded result as one of this call, with its files in the workspace."""
+    """Return the recorded result as the outcome of this call, with its files written to the workspace."""
     entries = [_renamed(entry, recorded, context) for entry in recorded.results]
     await _bring(entries, context)
     return KnownOutcome(known=tuple(entry.block for entry in entries))
 
 
 def _renamed(entry: Entry, recorded: RecordedCall, context: ToolContext) -> Entry:
-    """The entry with this call and this turn in the place of those of the record, also in paths."""
+    """Return the entry with the ids of this call and turn instead of the recorded ones, also in paths."""
     record = encode_record(entry)
     for before, now in ((recorded.tool_call_id, context.tool_call_id), (recorded.turn_id, context.turn_id)):
         record = re.sub(rb"(?<!\w)%s(?!\w)" % re.escape(before).encode(), now.encode(), record)
@@ -243,7 +243,7 @@ def _renamed(entry: Entry, recorded: RecordedCall, context: ToolContext) -> Entr
 
 
 async def _bring(entries: Sequence[Entry], context: ToolContext) -> None:
-    """Puts the files of the result into the workspace, as far as the record has them whole."""
+    """Write the files of the result to the workspace if the record has them completely."""
     sizes = {one.digest.artifact_path: one.digest.size_bytes for one in _blocks(entries, ResultDigest)}
     for content in _blocks(entries, ResultContent):
         path = parse(content.artifact_path)

@@ -1,7 +1,7 @@
-"""Running again: from some entry of a conversation with another model, and what comes out beside what was recorded.
+"""Runs a conversation again from an entry, with another model, and compares the result with the record.
 
-It is done on a fork, so that nothing of the conversation changes. What the user said after that entry is said again
-where it was said, and calls that equal recorded ones get the recorded results.
+The re-run works on a fork, so the conversation does not change. The user's later messages are sent again at the same
+positions, and calls that equal recorded ones get the recorded results.
 """
 
 import asyncio
@@ -36,24 +36,24 @@ from timeloom.runtime.turn.loop import Pause, Turns
 from timeloom.stores.overlay import AsideStore
 
 HOLDER: Final = "timeloom replay"
-"""What is told to whoever opens a fork that is being run again."""
+"""The lease holder of a fork during its re-run."""
 
 BROKEN_OFF: Final = "the re-run was broken off here"
-"""What the turn of a re-run says that its own process ended before its end."""
+"""The end text of a turn whose re-run was interrupted by its own process."""
 
 WORKSPACES: Final = "workspaces"
-"""The folder of a data folder in which the turns that are opened look for the files of conversations."""
+"""The folder of a data directory that contains the files of conversations."""
 
 OpenTurns = Callable[[Session, Path], Turns]
-"""What runs the turns of a session, with its files below that data folder and the model that is asked."""
+"""Builds the turn runner of a session, with its files below that data directory and the model of the re-run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerunning:
     """How conversations of a store are run again.
 
-    With `live_tools` a call that was not recorded is made, gates and budgets as ever. With `keep` the fork stays in the
-    store; live tools keep it always, since what was done to the world has to stand somewhere.
+    With `live_tools`, a call that was not recorded is executed, subject to gates and budgets. With `keep`, the fork
+    stays in the store. Live tools always keep it, because their effects on the world must be recorded.
     """
 
     store: Store
@@ -65,18 +65,18 @@ class Rerunning:
     keep: bool = False
     most_turns: int | None = None
     tell: Callable[[ConversationId], None] = lambda _: None
-    """Hears of a fork that stays as soon as it is held: whoever breaks the run off from then on ends its turn."""
+    """Called with the id of a kept fork as soon as its lease is held; interrupting the re-run later ends its turn."""
 
     @property
     def keeps(self) -> bool:
-        """Whether the fork stays."""
+        """Whether the fork stays in the store."""
         return self.keep or self.live_tools
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="rerun"):
-    """What was recorded after a place, and what came out when it was run again.
+    """The recorded course after an entry, and the course of its re-run.
 
-    `forked_from` names the place: the last one up to the entry that was asked for at which the model could be asked.
+    `forked_from` is the last position at or before the requested entry at which the model could be called.
     """
 
     forked_from: ForkPoint
@@ -85,9 +85,9 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="re
     recorded_models: tuple[str, ...]
     kept: ConversationId | None
     waits: bool
-    """Whether a person has to decide before it can go on."""
+    """Whether the re-run stopped because a person has to decide."""
     unsaid: int
-    """What was said in the record and found nobody to hear it: the turn had ended by then."""
+    """The number of recorded messages that were not sent, because the turn had already ended in the re-run."""
     is_same: bool
     recorded: Effort
     rerun: Effort
@@ -95,13 +95,13 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="re
 
 
 async def rerun(how: Rerunning, source: ConversationId, seq: int) -> Rerun:
-    """Runs what follows that entry again and compares it; the source stays as it is, and nobody needs to hold it."""
+    """Run the conversation again after that entry and compare; the source is not changed and needs no lease."""
     views = await load_views(how.store, source)
     place = await _place(how.store, source, seq, views)
     record = await how.store.load(source, after=place)
     if not any(isinstance(entry.block, ModelCalled) for entry in record):
         raise CodedError(
-            "entry_unknown", f"no model was asked after entry {place}, so that there is nothing to run again"
+            "entry_unknown", f"there is no model call after entry {place}, so there is nothing to run again"
         )
     tenant = (await how.store.info(source)).tenant
     async with _stage(how) as (store, data_dir):
@@ -147,7 +147,7 @@ async def rerun(how: Rerunning, source: ConversationId, seq: int) -> Rerun:
 
 async def _place(store: Store, source: ConversationId, seq: int, views: Views) -> int:
     if not 1 <= seq <= views.tail:
-        raise CodedError("entry_unknown", f"an entry from 1 to {views.tail} was expected, got {seq}")
+        raise CodedError("entry_unknown", f"expected an entry from 1 to {views.tail}, got {seq}")
     starts = [known.spans[0][0] for known in views.turns.turns.values() if known.spans[0][0] <= seq]
     if not starts:
         return seq
@@ -158,7 +158,7 @@ async def _place(store: Store, source: ConversationId, seq: int, views: Views) -
 
 @asynccontextmanager
 async def _stage(how: Rerunning) -> AsyncGenerator[tuple[Store, Path]]:
-    """Where the fork is held: in the store, or aside and for this once."""
+    """Yield the store and data directory for the fork: the real ones, or a temporary overlay and folder."""
     if how.keeps:
         yield how.store, how.data_dir
         return
@@ -171,7 +171,7 @@ async def _stage(how: Rerunning) -> AsyncGenerator[tuple[Store, Path]]:
 
 @asynccontextmanager
 async def _session(how: Rerunning, store: Store, fork: ConversationId) -> AsyncGenerator[Session]:
-    """The session of the fork; where it is left by an error or Ctrl-C, its turn is over."""
+    """Yield a session of the fork; an error or Ctrl-C ends its open turn."""
     async with await Session.resume(store, fork, how.clock, how.ids, holder=HOLDER) as session:
         try:
             yield session
@@ -184,7 +184,7 @@ async def _session(how: Rerunning, store: Store, fork: ConversationId) -> AsyncG
 
 
 def _with_record(turns: Turns, recording: Recording, said: Said, *, live: bool) -> Turns:
-    """The turns with the record in front of their tools and gates, and with what was said again in their prompts."""
+    """Return the turn runner with recorded tools, relaxed gates and replayed inputs."""
     governor = turns.workshop.governor
     governor.policies = tuple(spared(policy, recording, live=live) for policy in governor.policies)
     turns.asking.prompter = SayingAgain(turns.asking.prompter, said, turns.inbox.interrupt)
@@ -193,7 +193,7 @@ def _with_record(turns: Turns, recording: Recording, said: Said, *, live: bool) 
 
 
 class _Run:
-    """The turns one after another, as far as they go."""
+    """Runs the turns of a re-run one after another."""
 
     def __init__(self, turns: Turns, said: Said, most_turns: int | None) -> None:
         self._turns = turns
@@ -202,7 +202,7 @@ class _Run:
         self.waits = False
 
     async def all(self) -> None:
-        """Goes on with the turn that is open, then says each recorded prompt."""
+        """Resume the open turn, then run a turn for each recorded prompt."""
         if self._turns.session.views.progress.running and not await self._goes_on(None):
             return
         for prompt in self._said.prompts:
@@ -210,7 +210,7 @@ class _Run:
                 return
 
     async def _goes_on(self, prompt: Prompted | None) -> bool:
-        """Runs one turn; whether the next one can follow."""
+        """Run one turn; return whether the next one can follow."""
         if self._left is not None:
             if not self._left:
                 return False
@@ -220,11 +220,11 @@ class _Run:
         return not self.waits and pause != "provider_error" and await self._too_late()
 
     async def _say(self, prompt: Prompted) -> Pause:
-        # In a turn of the same name, so that paths which name it lead to the same.
+        # With the recorded turn id, so that paths which contain it lead to the same content.
         return await self._turns.run(prompt.text, prompt.attachments, prompt.turn_id)
 
     async def _too_late(self) -> bool:
-        """What was said when the turn still ran in the record opens a turn of its own, as it does for anybody."""
+        """Run a turn for each recorded follow-up that the re-run's turn ended too early to receive."""
         turn = self._turns.session.views.progress.turn_id
         for text in self._said.left_over(turn):
             pause = await self._turns.run(text)
@@ -235,7 +235,7 @@ class _Run:
 
 
 def _with_origins(turn: TurnMade, recording: Recording) -> TurnMade:
-    """The turn with where the result of each call came from."""
+    """Return the turn with the origin of each call's result."""
     rounds = tuple(
         replace(
             made, calls=tuple(replace(call, result=recording.given.get(call.tool_call_id, "")) for call in made.calls)

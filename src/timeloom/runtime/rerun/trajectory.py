@@ -1,4 +1,4 @@
-"""The course of turns: what a model decided round by round, what that took, and two courses side by side."""
+"""Extracts the trajectory of turns (decisions, results and effort per round) and pairs two trajectories."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal
@@ -25,16 +25,16 @@ from timeloom.core.payload import Text
 from timeloom.core.timeline import NO_TURN, Entry, microseconds_between
 
 ReadText = Callable[[Text], Awaitable[str]]
-"""Reads a text, wherever it is."""
+"""Returns a text; a reference is read from the store."""
 
 Given = Literal["", "recorded", "live", "run", "not_recorded"]
-"""Where a call's result is from: the record, the tool itself, a tool of the conversation's own, or nowhere."""
+"""The origin of a call's result: the record, the live tool, a `react.` tool run on the fork, or no result."""
 
 Verdict = Literal["same", "differs", "only_recorded", "only_rerun"]
 
 
 class CallMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call as the model wanted it; `params` is JSON with its keys in order."""
+    """A tool call that the model requested; `params` is JSON with sorted keys."""
 
     tool_call_id: CallId
     tool_id: str
@@ -44,12 +44,12 @@ class CallMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: Given = ""
 
     def wants_the_same(self, other: "CallMade") -> bool:
-        """Whether the other is a call of the same tool with the same parameters."""
+        """Return whether the other is a call of the same tool with the same parameters and code."""
         return (self.tool_id, self.params, self.code) == (other.tool_id, other.params, other.code)
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """What some rounds took: requests with their usage, and how long the model was waited for."""
+    """The effort of some rounds: requests, calls, token usage and model time."""
 
     requests: int = 0
     calls: int = 0
@@ -67,7 +67,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
-    """A round: the calls that were decided on, or the answer, and what it took."""
+    """A round: its calls or its answer, and its effort."""
 
     round: int
     calls: tuple[CallMade, ...] = ()
@@ -75,13 +75,13 @@ class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
     effort: Effort = Effort()
 
     def is_like(self, other: "RoundMade") -> bool:
-        """Whether the model decided the same."""
+        """Return whether the model decided the same."""
         same = len(self.calls) == len(other.calls) and all(map(CallMade.wants_the_same, self.calls, other.calls))
         return same and self.answer == other.answer
 
 
 class TurnMade(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, or what of it came after some place; `ended` is empty where it did not, `end_text` says why it did."""
+    """A turn, or its part after a fork point; `ended` is empty while it is open, `end_text` explains the end."""
 
     turn_id: TurnId
     prompt: str = ""
@@ -91,7 +91,7 @@ class TurnMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoundPair(msgspec.Struct, frozen=True, kw_only=True):
-    """The rounds of one number."""
+    """The recorded round and the re-run round with the same number."""
 
     round: int
     verdict: Verdict
@@ -108,12 +108,12 @@ class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
     recorded_end: str
     rerun_end: str
     rerun_end_text: str
-    """What is said of that end: where the re-run was broken off, how that came."""
+    """The explanation of that end, such as why the re-run was interrupted."""
     rounds: tuple[RoundPair, ...]
 
 
 async def course_of(entries: Iterable[Entry], text: ReadText) -> list[TurnMade]:
-    """The turns of these entries in order."""
+    """Return the turns of these entries in order."""
     turns: dict[TurnId, _Turn] = {}
     for entry in entries:
         if entry.turn_id != NO_TURN:
@@ -123,19 +123,19 @@ async def course_of(entries: Iterable[Entry], text: ReadText) -> list[TurnMade]:
 
 
 def canonical(params: str) -> str:
-    """The parameters with their keys in order, so that equal ones are equal texts."""
+    """Return the parameters with sorted keys, so that equal parameters are equal texts."""
     return msgspec.json.encode(msgspec.json.decode(params), order="sorted").decode()
 
 
 def side_by_side(recorded: Sequence[TurnMade], rerun: Sequence[TurnMade]) -> tuple[TurnPair, ...]:
-    """The turns of both, paired by their ids, those of the record first."""
+    """Pair the turns of both trajectories by their ids, recorded turns first."""
     again = {turn.turn_id: turn for turn in rerun}
     pairs = [_turn_pair(turn, again.pop(turn.turn_id, None)) for turn in recorded]
     return (*pairs, *(_turn_pair(None, turn) for turn in again.values()))
 
 
 def effort_of(turns: Iterable[TurnMade]) -> Effort:
-    """What all of them took."""
+    """Return the total effort of the turns."""
     return sum((made.effort for turn in turns for made in turn.rounds), Effort())
 
 
@@ -153,7 +153,7 @@ class _Round(msgspec.Struct):
 
 
 class _Turn:
-    """A turn on its way."""
+    """Collects the entries of one turn."""
 
     def __init__(self, turn_id: TurnId) -> None:
         self._id = turn_id

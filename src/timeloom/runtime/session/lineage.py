@@ -1,4 +1,4 @@
-"""The tree of a conversation: those that were begun from one another, down from the first."""
+"""Finds the root of the tree of conversations that a conversation belongs to."""
 
 from typing import Final
 
@@ -7,11 +7,12 @@ from timeloom.ports.reader import ConversationUnknownError
 from timeloom.ports.store import Store
 
 MAX_DEPTH: Final = 64
-"""Most conversations that are gone up. Deeper ones count as a tree of their own; foreign headers may go in circles."""
+"""Maximum number of parents followed; headers from elsewhere may form a cycle. Deeper conversations count as a
+separate tree."""
 
 
 async def root_of(store: Store, conversation: ConversationId, parent: ConversationId | None) -> ConversationId:
-    """The first conversation of the tree, which may be gone: its name still stands for the tree."""
+    """Return the id of the first conversation of the tree, even if that conversation was deleted."""
     root = conversation
     for _ in range(MAX_DEPTH):
         if parent is None:

@@ -1,4 +1,4 @@
-"""Loading the views of a conversation: from a snapshot where there is one, and the entries after it."""
+"""Loads the views of a conversation from its newest snapshot and the entries after it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from timeloom.ports.store import Store
 from timeloom.wire.snapshot import SNAPSHOT_VERSION, decode_views, encode_views
 
 PAGE: Final = 2_000
-"""Entries read at once; smaller pays more trips, larger more memory."""
+"""Entries per read; smaller costs more round trips, larger more memory."""
 
 SNAPSHOT_AFTER: Final = 2_000
-"""Entries folded anew before another snapshot is worth its writing; refolding fewer takes milliseconds."""
+"""Entries folded before a new snapshot is worth writing; folding fewer again takes milliseconds."""
 
 SLICE: Final = 50
-"""Entries folded before others have their turn; they take some 1 ms. More would make streams stutter."""
+"""Entries folded before the event loop runs other tasks; they take about 1 ms. More would make streams stutter."""
 
 MOST_MARKS: Final = 8
-"""Snapshots of past places that lie on the way to one, at most; with fewer more is folded anew, more take more room."""
+"""Maximum number of snapshots of past positions. Fewer means more folding; more takes more disk space."""
 
 
 async def load_views(store: Store, conversation: ConversationId) -> Views:
-    """The views at the tail; leaves a snapshot behind where many entries had to be folded."""
+    """Return the views at the tail; save a snapshot if many entries had to be folded."""
     views = await _from_snapshot(store, conversation, SNAPSHOT_VERSION)
     start = views.tail
     while page := await store.load(conversation, after=views.tail, limit=PAGE):
@@ -36,14 +36,14 @@ async def load_views(store: Store, conversation: ConversationId) -> Views:
 
 
 async def load_views_at(store: Store, conversation: ConversationId, seq: int) -> Views:
-    """The views as they were after that entry; leaves a snapshot near it, so that the next look begins there."""
+    """Return the views as they were after that entry; save a snapshot near it for the next request."""
     tail = (await store.info(conversation)).tail
     views = await _before(store, conversation, seq)
     mark = seq - seq % _spacing(seq)
     if mark > views.tail:
         await _follow(store, conversation, views, mark)
         await store.save_snapshot(conversation, mark, _marked(mark), encode_views(views))
-        # What was folded may have been erased meanwhile; an erasure that comes after this takes the snapshot along.
+        # The folded entries may have been erased meanwhile. A later erasure deletes this snapshot itself.
         if any(isinstance(entry.block, Erased) for entry in await store.load(conversation, after=tail)):
             await store.drop_snapshots()
     await _follow(store, conversation, views, seq)
@@ -51,7 +51,7 @@ async def load_views_at(store: Store, conversation: ConversationId, seq: int) ->
 
 
 async def _before(store: Store, conversation: ConversationId, seq: int) -> Views:
-    """The views at the last mark up to there that is kept, or those of the newest snapshot where it is not later."""
+    """Return the views of the newest saved snapshot that is not after `seq`; empty views if there is none."""
     spacing = _spacing(seq)
     for mark in range(seq - seq % spacing, 0, -spacing):
         if (views := await _from_snapshot(store, conversation, _marked(mark))).tail:
@@ -61,7 +61,7 @@ async def _before(store: Store, conversation: ConversationId, seq: int) -> Views
 
 
 def _spacing(seq: int) -> int:
-    """How far marks are apart on the way there: twice as far where they would be too many."""
+    """Return the distance between past snapshots; it doubles until there are at most `MAX_PAST_SNAPSHOTS`."""
     spacing = SNAPSHOT_AFTER
     while spacing * MOST_MARKS < seq:
         spacing *= 2
@@ -89,5 +89,5 @@ async def _from_snapshot(store: Store, conversation: ConversationId, version: st
         return Views()
     seq, data = found
     views = decode_views(data)
-    # A snapshot is only ever a shortcut: one that does not say what its key says is folded anew.
+    # A snapshot is only a shortcut: one whose tail does not match its key is ignored.
     return views if views and views.tail == seq else Views()

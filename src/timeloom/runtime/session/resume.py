@@ -1,4 +1,4 @@
-"""Resuming: a session that goes on where a conversation ends, after a turn that a re-run left open was ended."""
+"""Opens a session of a stored conversation after ending a turn that an interrupted re-run left open."""
 
 from typing import Final
 
@@ -20,11 +20,10 @@ _UNTITLED: Final = "Run again"
 async def resume(
     store: Store, conversation: ConversationId, clock: Clock, ids: Ids, *, holder: str = HOLDER
 ) -> Session:
-    """The session of whoever opens the conversation to go on with it, as `Session.resume` gives it.
+    """Return a session of the stored conversation, as `Session.resume` does.
 
-    A turn of a re-run whose process was killed is over by then: it was run with another model and with recorded
-    results, and whoever comes now has neither. One that waits for a person stays as it is, for it is a person who goes
-    on with it.
+    An open turn of a re-run whose process was killed is ended first. It ran with another model and with recorded
+    results, and the new session has neither. A turn that waits for a person's decision stays open.
     """
     session = await Session.resume(store, conversation, clock, ids, holder=holder)
     try:
@@ -46,6 +45,6 @@ async def _end_rerun(session: Session) -> None:
 
 
 def _title(session: Session) -> list[AnyBlock]:
-    """A title for a conversation without one, so that no model is asked for it."""
+    """Return a title for an untitled conversation, so that no model is asked for one."""
     known = session.views.conversation
     return [] if known.title or known.erased else [Titled(text=first_words(session.opening) or _UNTITLED)]

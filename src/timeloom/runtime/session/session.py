@@ -1,4 +1,4 @@
-"""The session: the one writer of a conversation, and the only one that appends."""
+"""The session: the only writer of a conversation's timeline."""
 
 import asyncio
 import contextlib
@@ -35,15 +35,16 @@ T = TypeVar("T")
 Listener = Callable[[Entry], None]
 
 HOLDER: Final = "timeloom"
-"""Who holds a conversation, for people who are refused; whoever opens a session can say it better."""
+"""Default name of the lease holder, shown to people who are refused. Callers should pass a more specific one."""
 
 
 class Session:
     """Appends to one conversation and keeps its views at the tail.
 
-    It holds the conversation until it is closed: nobody else can open it, and the journal checks that at every append.
-    It persists first and publishes after: a listener hears only of what is durable, in order. Where the conversation
-    was taken over, an append raises `LeaseLostError`; then this session is over, and the next one loads what is there.
+    The session holds the conversation's lease until it is closed, so no other process can open the conversation. The
+    journal checks the lease at every append. Entries are persisted first and published after: listeners receive only
+    durable entries, in order. If another process took the conversation over, an append raises `LeaseLostError`. This
+    session is unusable then, and the next one loads the stored entries.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Session:
         self._store = store
         self._lease = lease
         self._begins_as = ""
-        """Who is to hold the conversation, as long as it is not in the store."""
+        """The lease holder of a conversation that is not in the store yet; empty once it is stored."""
         self._over: LeaseLostError | None = None
         self._clock = clock
         self._ids = ids
@@ -66,15 +67,15 @@ class Session:
         self._listeners: list[Listener] = []
         self._watchers: list[Listener] = []
         self._noted: list[Entry] = []
-        """Entries that the views have and the journal not yet: the next append takes them along."""
+        """Entries that are in the views but not in the journal; the next append stores them."""
         self._awaited: list[asyncio.Future[None]] = []
-        """Those who wait until what was noted is durable."""
+        """Futures that resolve once the pending entries are durable."""
         self.conversation = conversation
         self.views = views
         self.opening = ""
         """The conversation's first user message."""
         self.root = conversation
-        """The first conversation of the tree that this one belongs to; itself, where it was begun from no other."""
+        """The root of this conversation's tree; the conversation itself if it has no parent."""
 
     @classmethod
     async def start(
@@ -87,7 +88,7 @@ class Session:
         *,
         holder: str = HOLDER,
     ) -> Self:
-        """A session of a new conversation."""
+        """Return a session of a new conversation, which is stored at once."""
         session = await cls.begin(store, conversation, header, clock, ids, holder=holder)
         await session.flush()
         return session
@@ -103,7 +104,10 @@ class Session:
         *,
         holder: str = HOLDER,
     ) -> Self:
-        """A session of a new conversation, which is stored with the first append; where that fails, it is over."""
+        """Return a session of a new conversation, which is stored with the first append.
+
+        If that append fails, the session is unusable.
+        """
         session = cls(store, conversation, Views(), clock, ids)
         session.root = await root_of(store, conversation, header.parent)
         session._begins_as = holder
@@ -114,8 +118,8 @@ class Session:
     async def resume(
         cls, store: Store, conversation: ConversationId, clock: Clock, ids: Ids, *, holder: str = HOLDER
     ) -> Self:
-        """A session that goes on where the conversation ends; raises `ConversationUnknownError` or `HeldError`."""
-        # First, so that nothing can be written between loading and appending.
+        """Return a session of a stored conversation; raises `ConversationUnknownError` or `HeldError`."""
+        # The lease comes first, so that nothing can be written between loading and appending.
         lease = await store.acquire(conversation, holder)
         try:
             session = cls(store, conversation, await load_views(store, conversation), clock, ids, lease)
@@ -134,9 +138,9 @@ class Session:
         await self.close()
 
     async def close(self) -> None:
-        """Lets go of the conversation after what is being appended; a second close does nothing."""
+        """Release the conversation after the running append; a second close does nothing."""
         if self._begins_as:
-            # Its end does not begin a conversation.
+            # Closing must not store a conversation that was never appended to.
             self._noted.clear()
         try:
             with contextlib.suppress(LeaseLostError):
@@ -149,12 +153,12 @@ class Session:
             lease, self._lease = self._lease, None
             self._over = self._over or LeaseLostError(self.conversation, "its session was closed")
             if lease:
-                # To its end, also where the caller is cancelled: nobody else could release it.
+                # Shielded against cancellation of the caller: no other code could release the lease.
                 await asyncio.shield(self._store.release(lease))
 
     @property
     def caller(self) -> Caller:
-        """On whose behalf this conversation is held."""
+        """The tenant, project and user that this conversation belongs to."""
         header = self.views.conversation.header
         if header is None:
             return Caller(tenant="", project="", user="")
@@ -162,28 +166,29 @@ class Session:
 
     @property
     def ledger(self) -> Ledger:
-        """What this conversation and others may spend together."""
+        """The ledger of the budgets that this conversation shares with others."""
         return self._store.ledger
 
     @property
     def noted(self) -> tuple[Entry, ...]:
-        """The entries that the views have and the journal not yet."""
+        """The entries that are in the views but not in the journal."""
         return tuple(self._noted)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Calls the listener with each entry once it is durable; what is returned ends that."""
+        """Call the listener with each entry once it is durable; the returned function removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def watch(self, watcher: Listener) -> None:
-        """Calls the watcher with each entry as soon as the views have it, be it durable or not."""
+        """Call the watcher with each entry as soon as the views have it, durable or not."""
         self._watchers.append(watcher)
 
     async def append_deferred(self, blocks: Sequence[AnyBlock], turn_id: TurnId) -> tuple[Entry, ...]:
-        """The blocks as entries that become durable with the next append: with it, or not at all.
+        """Return the blocks as entries that become durable with the next append, or never.
 
-        For what nothing outside hangs on before that, and which can be made again if a crash takes it. The views have
-        it at once, listeners hear of it when it is durable. What may not wait for its size is appended as usual.
+        Use it for blocks that no outside effect depends on and that can be made again after a crash. The views have
+        the entries at once; listeners receive them when they are durable. If a block is large enough to need a
+        payload, all blocks are appended immediately.
         """
         if not all(map(_is_small, blocks)):
             return await self.append(blocks, turn_id)
@@ -198,7 +203,10 @@ class Session:
         return entries
 
     def settled(self) -> "asyncio.Future[None]":
-        """Done once all that was noted until now is durable; where that fails, it is not stored later either."""
+        """Return a future that resolves once all pending entries are durable.
+
+        If storing them fails, the future has the error, and they are not stored later.
+        """
         waiter = asyncio.get_running_loop().create_future()
         if self._noted:
             self._awaited.append(waiter)
@@ -207,17 +215,17 @@ class Session:
         return waiter
 
     async def flush(self) -> None:
-        """Makes durable what was noted."""
+        """Make the pending entries durable."""
         if self._noted:
             await self.append([], self._noted[-1].turn_id)
 
     async def append(
         self, blocks: Sequence[AnyBlock], turn_id: TurnId, *, after: int | None = None
     ) -> tuple[Entry, ...]:
-        """The blocks as entries, durable together, at the present time.
+        """Append the blocks atomically and return their entries, dated with the current time.
 
-        Where `after` is given and something stands after that seq by now, nothing is appended and nothing returned.
-        Whoever is cancelled meanwhile hears of it after the append: views that lag behind the journal could not go on.
+        With `after`, nothing is appended and nothing returned if the timeline already has entries after that seq.
+        Cancellation of the caller is raised only after the append, because views must not lag behind the journal.
         """
         async with self._lock:
             if self._over:
@@ -252,9 +260,9 @@ class Session:
         return stored
 
     def _give_up(self, error: Exception) -> None:
-        """After an append that failed: what somebody waited for was refused to them, and must not be stored later."""
+        """Fail the waiters after a failed append; pending entries that were reported as failed are dropped."""
         if isinstance(error, BlobError):
-            # It can be appended again, with what it refers to.
+            # The caller can append again, together with the missing payload.
             return
         if isinstance(error, LeaseLostError):
             self._over = error
@@ -266,18 +274,18 @@ class Session:
     def _answer_awaited(self, error: Exception | None) -> None:
         awaited, self._awaited = self._awaited, []
         for waiter in awaited:
-            # Whoever waited may have been cancelled.
+            # The waiting task may have been cancelled.
             if waiter.done():
                 continue
             if error:
                 waiter.set_exception(error)
-                # Whoever appended hears of it in any case.
+                # Marks the exception as retrieved: the task that appended raises it in any case.
                 waiter.exception()
             else:
                 waiter.set_result(None)
 
     async def entries(self, seqs: Sequence[int]) -> list[Entry]:
-        """The entries at these places; runs of neighbours are read together."""
+        """Return the entries with these seqs; consecutive seqs are read together."""
         noted = {entry.seq: entry for entry in self._noted}
         found: list[Entry] = []
         for first, last in _runs([seq for seq in seqs if seq not in noted]):
@@ -285,35 +293,35 @@ class Session:
         return [*found, *(noted[seq] for seq in seqs if seq in noted)]
 
     async def payload(self, ref: BlobRef) -> bytes:
-        """What the reference stands for."""
+        """Return the bytes that the reference names."""
         return await self._store.read_blob(self.caller.tenant, ref)
 
     async def text(self, text: Text) -> str:
-        """The text, wherever it is."""
+        """Return the text; a reference is read from the store."""
         return text if isinstance(text, str) else (await self.payload(text)).decode("utf-8", "replace")
 
     def now(self) -> str:
-        """The time as blocks carry it."""
+        """Return the current time in the format of blocks."""
         return timestamp(self._clock.epoch_us())
 
     def epoch_us(self) -> int:
-        """The time in microseconds since 1970."""
+        """Return the current time in microseconds since 1970."""
         return self._clock.epoch_us()
 
     def new_turn_id(self) -> TurnId:
-        """A turn id of the present time."""
+        """Return a turn id that contains the current time."""
         return make_turn_id(self._clock.epoch_us() // 1000, self._ids.bits())
 
     def new_call_id(self) -> CallId:
-        """A call id that this turn has not used."""
+        """Return a new random call id."""
         return make_call_id(self._ids.bits())
 
     def new_plan_id(self, turn_id: TurnId) -> PlanId:
-        """A plan id that names the turn."""
+        """Return a plan id that contains the turn id."""
         return make_plan_id(turn_id, self._ids.bits())
 
     def new_message_id(self) -> MessageId:
-        """An id for something that a user or the outside sends."""
+        """Return an id for a message of a user or an external event."""
         return MessageId(make_call_id(self._ids.bits()))
 
     def _take_in(self, entries: Sequence[Entry], blocks: Sequence[AnyBlock]) -> None:
@@ -326,7 +334,7 @@ class Session:
     def _note_opening(self, entry: Entry, blocks: Sequence[AnyBlock]) -> None:
         if self.opening or not isinstance(entry.block, UserPrompt):
             return
-        # The stored block may refer to its text; the one that was given has it.
+        # The stored block may hold only a reference to its text; the caller's block has the text.
         given = next(block.text for block in blocks if isinstance(block, UserPrompt))
         self.opening = given if isinstance(given, str) else ""
 
@@ -340,17 +348,17 @@ class Session:
 
 
 def _is_small(block: AnyBlock) -> bool:
-    """Whether the block is stored as it is, with no payload apart."""
+    """Return whether the block is stored inline, without a separate payload."""
     try:
         stored, payloads = take_out(block)
     except UnicodeEncodeError:
-        # The append says what is wrong with it.
+        # The append reports the encoding error.
         return False
     return not payloads and not references(stored)
 
 
 async def to_its_end(work: Coroutine[object, object, T]) -> tuple[T, bool]:
-    """What the work comes to, and whether whoever waits for it was cancelled meanwhile."""
+    """Run the work to its end; return its result and whether the caller was cancelled meanwhile."""
     running, cancelled = asyncio.create_task(work), False
     while not running.done():
         try:

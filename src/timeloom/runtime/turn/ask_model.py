@@ -1,4 +1,4 @@
-"""Asking the model: the request goes on the timeline, the reply streams out, and how it ended goes on the timeline."""
+"""Sends the model request of a round: records the call, streams the reply and records its outcome."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,35 +34,35 @@ from timeloom.runtime.model_calls.stream_reply import hear_reply, outcome_of, un
 from timeloom.runtime.session.session import Session
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""How long to wait before a request is sent again, where the provider does not say."""
+"""Seconds to wait before each retry if the provider does not name a delay."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """A request with what of it must be kept to make it again."""
+    """A model request with the parts that are recorded so that it can be rebuilt."""
 
     request: ModelRequest
     sha256: str
     system: str
     tail: str
     seq: int
-    """The last entry that it was made from."""
+    """The last entry that the prompt contains."""
     estimated_tokens: int = 0
-    """Our own count of all of it."""
+    """The estimated tokens of the whole request."""
     cache: CacheForecast | None = None
-    """Its cache points, and what is expected of the provider's cache."""
+    """The cache points, and the expected use of the provider's cache."""
 
 
 class Prompter(Protocol):
-    """Makes the prompt of a round from the conversation."""
+    """Builds the prompt of a round from the conversation."""
 
     async def prompt(self, session: Session, step: AskModel) -> Prompt:
-        """The prompt at the present tail."""
+        """Return the prompt at the current tail."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Asking:
-    """What models are asked with, and the reply of the running round."""
+    """The model, its prompt source and settings, and the reply of the current round."""
 
     session: Session
     model: Model
@@ -71,13 +71,13 @@ class Asking:
     governor: Governor
     backoff: tuple[float, ...] = BACKOFF_S
     retry_after_s: float | None = None
-    """How long the provider asked to wait before the next request."""
+    """Seconds that the provider asked to wait before the next request."""
     systems: dict[str, tuple[str, Text]] = field(default_factory=dict[str, tuple[str, Text]])
-    """By tenant, the system text of the last call, and how it is stored; conversations may share it."""
+    """By tenant, the system text of the last call and its stored form; conversations may share it."""
     _read: tuple[int, Reply] = field(default=(0, Reply()))
 
     async def reply(self) -> Reply | None:
-        """The reply of the running round, read once; after a restart from the timeline."""
+        """Return the parsed reply of the current round; after a restart it is read from the timeline."""
         progress = self.session.views.progress
         if progress.asked != "answered":
             return None
@@ -88,35 +88,35 @@ class Asking:
         return self._read[1]
 
     def remember(self, seq: int, reply: Reply) -> None:
-        """Keeps the reply that stands at that place, so that it is not read again."""
+        """Cache the parsed reply of the entry at that seq."""
         self._read = (seq, reply)
 
     def stored_system(self, text: str) -> Text:
-        """The system text as the last call has stored it, if it is the same: a reference is not stored again."""
+        """Return the stored form of the system text if the last call had the same text, else the text itself."""
         known, stored = self.systems.get(self.session.caller.tenant, ("", ""))
         return stored if known == text else text
 
     def note_system(self, text: str, call: AnyBlock) -> None:
-        """Remembers how the call that was appended has the text."""
+        """Cache the stored form of the system text from the appended call."""
         if isinstance(call, ModelCalled):
             self.systems[self.session.caller.tenant] = (text, call.system)
 
     def backoff_s(self, failures: int) -> float:
-        """How long to wait before the next request, after so many failures in a row."""
+        """Return the seconds to wait before the next request after that many consecutive failures."""
         if not failures:
             return 0.0
         return self.retry_after_s or self.backoff[min(failures, len(self.backoff)) - 1]
 
 
 async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) -> None:
-    """Sends the request of the round and appends how it ended; an interrupt gives the request up."""
+    """Send the request of the round and append its outcome; an interrupt cancels the request."""
     session = asking.session
     progress = session.views.progress
     turn = progress.turn_id
     if wait_s := asking.backoff_s(progress.failures):
         await session.flush()
         await unless(interrupt, asyncio.sleep(wait_s))
-        # What was said during the pause is in the prompt that is made now.
+        # Messages that arrived during the pause are in the prompt that is built now.
         interrupt.clear()
     asked = await _asked(asking, step, interrupt)
     if asked is None:
@@ -125,7 +125,7 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
     heard = _Heard(asking.on_delta)
     async with asking.governor.charging(admission) as bill:
         ending = await hear_reply(asking.model, prompt.request, heard, interrupt)
-        # What was just heard is on its way to readers before anything is made of it.
+        # Lets the last deltas reach the readers before the reply is processed.
         await asyncio.sleep(0)
         outcome = with_guess(outcome_of(call, heard.text, ending), call, asking.model)
         bill.cost = model_cost(outcome.usage, rounds=_rounds(step))
@@ -142,7 +142,7 @@ async def ask_model(asking: Asking, step: AskModel, interrupt: asyncio.Event) ->
 async def _asked(
     asking: Asking, step: AskModel, interrupt: asyncio.Event
 ) -> tuple[Prompt, ModelCalled, Admission] | None:
-    """The prompt and the call that says so, on the timeline; None where it is not to be made, or not now."""
+    """Build the prompt and append its call; None if the call is refused, needs approval or was interrupted."""
     session = asking.session
     progress = session.views.progress
     while not progress.is_called_off:
@@ -165,7 +165,7 @@ async def _asked(
             rendering=RENDERING,
             cache=prompt.cache,
         )
-        # Where something was said in between, the prompt lacks it: one that has it is made.
+        # If a message arrived in between, the append fails and a prompt that contains the message is built.
         if stored := await _called(asking, call, prompt):
             asking.note_system(prompt.system, stored[-1].block)
             return prompt, call, admission
@@ -181,12 +181,12 @@ async def _called(asking: Asking, call: ModelCalled, prompt: Prompt) -> tuple[En
     except BlobError:
         if call.system == prompt.system:
             raise
-        # Another conversation had stored it, and is gone.
+        # Another conversation had stored the system text and was deleted.
         return await session.append([replace(call, system=prompt.system)], turn, after=prompt.seq)
 
 
 async def _admission(asking: Asking, step: AskModel, prompt: Prompt, interrupt: asyncio.Event) -> Admission | None:
-    """What policies and budgets say of the call; None where an interrupt came first."""
+    """Check the call against policies and budgets; None if an interrupt came first."""
     if interrupt.is_set():
         return None
     turn, model = asking.session.views.progress.turn_id, asking.model
@@ -194,7 +194,7 @@ async def _admission(asking: Asking, step: AskModel, prompt: Prompt, interrupt: 
     most = model_most(model, prompt_tokens, request.max_output_tokens, _rounds(step))
     asked = ModelStep(model=model.name, round=step.round, prompt_tokens=prompt_tokens, priced=is_priced(model, most))
     admitted = asking.governor.admit(asked, model_key(turn, step.round, step.attempt), most, begun=step.approved)
-    # Only where others spend as well is there something to wait for, and to be called away from.
+    # Only budgets shared with other conversations can make this wait, so only then an interrupt matters.
     return await (unless(interrupt, admitted) if asking.governor.is_shared else admitted)
 
 
@@ -212,7 +212,7 @@ def _rounds(step: AskModel) -> int:
 
 
 class _Heard:
-    """What has arrived of a reply, handed on to clients as it comes."""
+    """Collects a reply while it streams and forwards it to clients."""
 
     def __init__(self, on_delta: Callable[[LiveDelta], None]) -> None:
         self._on_delta = on_delta
@@ -235,7 +235,7 @@ class _Heard:
 
 
 def _answer(outcome: ModelAnswered, reply: Reply, thought: str) -> list[AnyBlock]:
-    # Said before the answer, they inform; said after it, they would mean that it cannot be carried out.
+    # Remarks before the answer are informational; after it they would mean that it cannot be executed.
     remarks = [] if reply.faults else [Notice(code=one.code, text=one.text) for one in reply.remarks]
     thinking = "\n\n".join(part for part in (thought, reply.thinking) if part)
     return [*remarks, outcome, *([Thinking(round=outcome.round, text=thinking)] if thinking else [])]

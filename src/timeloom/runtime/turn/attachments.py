@@ -1,4 +1,4 @@
-"""Attachments as blocks: what each is, its text, and the sources that it becomes, so that it can be cited."""
+"""Turns attached files into blocks: metadata, text, and sources that can be cited."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from timeloom.core.view.turn_index import hint
 
 
 class TextFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A text file that somebody attaches to what they say; its name is harmless."""
+    """A text file attached to a message; its name is already sanitized."""
 
     name: str
     mime: str
@@ -24,7 +24,7 @@ AttachmentBlock = AttachmentMeta | Attachment | SourcesAdded
 
 
 def attach(files: Sequence[TextFile], path: Callable[[str], FileForm], pool: SourcesPool) -> list[AttachmentBlock]:
-    """The blocks that bring the files into a turn and its sources."""
+    """Return the blocks that add the files to a turn and to its sources."""
     blocks = attachment_blocks(files, path)
     return [*blocks, *attached_sources(blocks, pool)]
 
@@ -32,7 +32,7 @@ def attach(files: Sequence[TextFile], path: Callable[[str], FileForm], pool: Sou
 def attachment_blocks(
     files: Sequence[TextFile], path: Callable[[str], FileForm]
 ) -> tuple[AttachmentMeta | Attachment, ...]:
-    """What each file is, and its text, at the path of its name; no two have the same."""
+    """Return the metadata and text blocks of each file, under unique paths made from their names."""
     blocks: list[AttachmentMeta | Attachment] = []
     taken: set[str] = set()
     for file in files:
@@ -49,7 +49,7 @@ def attachment_blocks(
 
 
 def attached_sources(blocks: Iterable[AttachmentMeta | Attachment], pool: SourcesPool) -> tuple[SourcesAdded, ...]:
-    """The block that adds them to the pool; none where nothing was attached that may enter it."""
+    """Return the block that adds the attachments to the sources; empty if none of them can be a source."""
     texts: dict[str, str] = {}
     metas: list[AttachmentMeta] = []
     for block in blocks:
@@ -82,7 +82,7 @@ def _summary(text: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """The name, or one like it that no other file has, on no file system."""
+    """Return the name, numbered if needed to be unique on file systems that ignore case or Unicode form."""
     stem, dot, end = name.rpartition(".")
     stem, dot, end = (stem, dot, end) if stem else (name, "", "")
     free, n = name, 1

@@ -1,4 +1,4 @@
-"""Acting: carrying out one action of the model's reply."""
+"""Executes one action of the model's reply: a tool call or the final answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -49,25 +49,25 @@ from timeloom.tools.registry import ToolRegistry
 PLAN_TOOL: Final = "react.plan"
 
 APPROVAL: Final = "approval"
-"""The name of the policy by which a call runs that a person has allowed."""
+"""The policy name recorded in the gate of a call that a person has approved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """What actions are carried out with."""
+    """The session, tools and settings that actions are executed with."""
 
     session: Session
     registry: ToolRegistry
     show: Show
     out_dir: Path
-    """The conversation's folder, which is made when the first call needs it."""
+    """The conversation's folder; it is created when the first call needs it."""
     emit: Callable[[str, str], None]
     interrupt: asyncio.Event
     governor: Governor
 
 
 async def carry_out(workshop: Workshop, decision: Decision, reply: Reply | None) -> None:
-    """Appends what the action is and what came of it; a call's intent is durable before it runs."""
+    """Execute the action and append its blocks; a call is durable on the timeline before it runs."""
     match decision:
         case CallTool():
             await _call(workshop, decision, reply or Reply())
@@ -78,7 +78,7 @@ async def carry_out(workshop: Workshop, decision: Decision, reply: Reply | None)
 
 
 async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) -> None:
-    """Sees to the receipt of the open call, which somebody who is gone has begun, or which a person was asked about."""
+    """Give the open call its result: a crashed process began it, or a person was asked to approve it."""
     session, call = workshop.session, await _open_call(workshop.session)
     turn = session.views.progress.turn_id
     await _close_inner(session, call, turn)
@@ -98,23 +98,23 @@ async def close_call(workshop: Workshop, step: FinishCall | RunCall | DropCall) 
 
 
 async def _close_inner(session: Session, call: ToolCall, turn: TurnId) -> None:
-    """Gives a receipt to what the call had called when it was cut off."""
+    """Append an interrupted result for each nested call that has none."""
     if left := [interrupted(one.tool_call_id) for one in _inner(session, call, turn) if not one.receipt_seqs]:
         await session.append(left, turn)
 
 
 def _inner(session: Session, call: ToolCall, turn: TurnId) -> list[Call]:
-    """What the call has called in turn."""
+    """Return the nested calls that the call made."""
     calls = session.views.calls
     known = calls.get(turn, call.tool_call_id)
     return [one for call_id in known.inner if (one := calls.get(turn, call_id))] if known else []
 
 
 async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
-    """Runs a call again where that does no harm; else asks its tool what became of it, and a person where it cannot."""
+    """Run an interrupted call again if that is harmless; else ask its tool for the outcome, then a person."""
     tool = workshop.registry.get(call.tool_id)
     if tool is None:
-        # Another program began it, with a tool of which nothing is known here but that it may do harm.
+        # Another program began the call with a tool that is not available here and may be irreversible.
         known = "unknown"
     elif tool.spec.effect == "irreversible":
         known = await _reconciled(workshop, tool, call)
@@ -132,7 +132,7 @@ async def _finish(workshop: Workshop, call: ToolCall, turn: TurnId) -> None:
 
 
 def _has_called_for_good(workshop: Workshop, call: ToolCall, turn: TurnId) -> bool:
-    """Whether the call has made others that cannot be undone, so that it cannot simply be run again."""
+    """Return whether the call made irreversible nested calls, so that running it again may do harm."""
     inner = _inner(workshop.session, call, turn)
     return any(workshop.registry.resolve(one.tool_id).spec.effect == "irreversible" for one in inner)
 
@@ -167,13 +167,13 @@ async def _call(workshop: Workshop, decision: CallTool, reply: Reply) -> None:
 
 
 async def _run_after_all(workshop: Workshop, call: ToolCall, turn: TurnId, because: str) -> None:
-    """Runs a call that stands on the timeline, unless a policy or a budget forbids it by now."""
+    """Run a call that is already on the timeline, unless a policy or a budget forbids it now."""
     admission = await _admission(workshop, call, turn, begun=True)
     ruling = admission.ruling
     if ruling.verdict == "refuse":
         await workshop.session.append(_refused(call.tool_call_id, ruling), turn)
         return
-    # That it begins is durable before it does.
+    # The start of the call is durable before it runs.
     await workshop.session.append([_gate(call.tool_call_id, Ruling("allow", policy=because))], turn)
     await _run(workshop, call, turn, admission)
 
@@ -182,7 +182,7 @@ async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId, *, begun:
     registry = workshop.registry
     spec = registry.resolve(call.tool_id).spec
     made = workshop.session.views.progress.tool_calls
-    # By whatever alias the calls were made.
+    # Calls under an alias of the tool count as well.
     times = sum(count for name, count in made.items() if registry.own_id(name) == spec.tool_id)
     step = ToolStep(
         tool_id=spec.tool_id,
@@ -190,7 +190,7 @@ async def _admission(workshop: Workshop, call: ToolCall, turn: TurnId, *, begun:
         effect=spec.effect,
         calls_before=times - begun,
     )
-    # The time of a nested call is part of what was reserved for the one that makes it.
+    # The time of a nested call is part of the reservation for the call that makes it.
     most = Most(tool_calls=1, wall_ms=0 if call.by else round(spec.deadline_s * 1000))
     return await workshop.governor.admit(step, tool_key(turn, call.tool_call_id), most, begun=begun)
 
@@ -209,7 +209,7 @@ def _question(workshop: Workshop, call: ToolCall, ruling: Ruling) -> ApprovalReq
 
 
 def _announced_call(session: Session, decision: CallTool, call: ToolCall, reply: Reply) -> list[AnyBlock]:
-    """The call with what stands before it and the notices after it."""
+    """Return the blocks of the call: notes and code before it, notices after it."""
     call_id = call.tool_call_id
     blocks: list[AnyBlock] = []
     if decision.notes.strip():
@@ -229,7 +229,7 @@ async def _run(workshop: Workshop, call: ToolCall, turn: TurnId, admission: Admi
     async with workshop.governor.charging(admission) as bill:
         bill.cost = Amounts(tool_calls=1)
         receipt = await run_call(tool, meant, _with_nested(workshop, _context(workshop, call, turn)), settings)
-        # A receipt that a crash takes costs another run, and that is allowed only where it does no harm.
+        # A result lost in a crash costs another run, which is harmless unless the tool is irreversible.
         keep = session.append if tool.spec.effect == "irreversible" else session.append_deferred
         await keep(receipt, turn)
 
@@ -270,7 +270,7 @@ def _made(folder: Path) -> Path:
 
 
 def _with_nested(workshop: Workshop, context: ToolContext) -> ToolContext:
-    """The context with the way to make further calls; those make none."""
+    """Return the context with the ability to make nested calls; nested calls cannot make further ones."""
     turn = context.turn_id
 
     async def run(call: ToolCall) -> tuple[AnyBlock, ...]:
@@ -290,7 +290,7 @@ def _with_nested(workshop: Workshop, context: ToolContext) -> ToolContext:
 
 
 def _as_meant(params: str) -> str:
-    """The parameters without the escapes that a prompt shows foreign text with, and that a model copies along."""
+    """Return the parameters without the escapes that prompts add to foreign text and models copy."""
     if ESCAPE not in params:
         return params
     return msgspec.json.encode(_unescaped(msgspec.json.decode(params))).decode()
@@ -328,7 +328,7 @@ async def _answer(workshop: Workshop, decision: Complete | Exit, reply: Reply) -
 
 
 def _acknowledged(session: Session, notes: str, reply: Reply, call_id: CallId | None = None) -> list[AnyBlock]:
-    """What the marks in the notes do to the current plan."""
+    """Return the blocks by which the marks in the notes change the current plan."""
     progress = session.views.progress
     changes = any(isinstance(one, CallTool) and one.tool_id == PLAN_TOOL for one in reply.decisions)
     moment = Moment(progress.turn_id, session.now())
@@ -348,7 +348,7 @@ _UNKNOWN = (
     "approved, it runs again; refused, the model is told that nobody knows"
 )
 _NOT_HERE = (
-    "the call of {} was allowed, and there is no such tool here: go on in the program that has it, or stop the turn"
+    "an approved call needs the tool {}, which is not available here; resume it where the tool is, or stop the turn"
 )
 _CALLED_OFF = (
     "nobody knows whether this call was carried out: the program stopped while it ran, and it was not run again "

@@ -1,4 +1,4 @@
-"""The inbox: what is sent to a running turn, put on the timeline at once, and what it interrupts."""
+"""The inbox of a running turn: appends messages at once, and interrupts the turn if they require it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.attachments import AttachmentBlock, TextFile, attach
 
 LiveEvent = Followup | Steer | ExternalEvent
-"""What is sent to a turn while it runs."""
+"""A message or event that is sent to a running turn."""
 
 
 def attach_to(event: LiveEvent, files: Sequence[TextFile], turn: TurnId, pool: SourcesPool) -> list[AttachmentBlock]:
-    """The blocks that bring the files of an event into the turn, under the event's own paths."""
+    """Return the blocks that attach the files to the event, under paths that contain the event's id."""
     match event:
         case Followup():
             kind = "followup"
@@ -29,40 +29,40 @@ def attach_to(event: LiveEvent, files: Sequence[TextFile], turn: TurnId, pool: S
 
 
 class Inbox:
-    """Takes what is said to the running turn; a steer and a cancellation interrupt what is running."""
+    """Appends messages to the running turn; a steer or a cancellation interrupts its current step."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.interrupt = asyncio.Event()
-        """Set by a steer or a cancellation, until the loop has heard it."""
+        """Set by a steer or a cancellation until the turn loop has handled it."""
 
     async def follow_up(
         self, text: str, files: Sequence[TextFile] = (), started_ts: str = "", author: str = "user"
     ) -> Entry | None:
-        """Adds to what the running turn was asked; None where no turn takes it, so that it opens the next."""
+        """Add a follow-up to the running turn; None if no turn is running, so that the caller opens one."""
         message = self._session.new_message_id()
         return await self._say(Followup(message_id=message, text=text, started_ts=started_ts, author=author), files)
 
     async def steer(
         self, text: str = "", files: Sequence[TextFile] = (), started_ts: str = "", author: str = "user"
     ) -> Entry | None:
-        """Changes the running turn's course at once; empty text stops it. None where no turn is running."""
+        """Redirect the running turn at once; empty text stops it. None if no turn is running."""
         steer = Steer(message_id=self._session.new_message_id(), text=text, started_ts=started_ts, author=author)
         return await self._say(steer, files, interrupts=True)
 
     async def tell(self, event: ExternalEvent, files: Sequence[TextFile] = ()) -> Entry | None:
-        """Tells the running turn of an event from outside; None where no turn takes it."""
+        """Add an external event to the running turn; None if no turn is running."""
         return await self._say(event, files)
 
     async def cancel(self, by: str, text: str = "") -> Entry | None:
-        """Ends the running turn from outside, at once; `by` says who does it. None where no turn is running."""
+        """Cancel the running turn at once on behalf of `by`; None if no turn is running."""
         event = ExternalEvent(kind=CANCEL, message_id=self._session.new_message_id(), text=text, author=by)
         return await self._say(event, interrupts=True)
 
     async def decide(self, call_id: CallId, approved: bool, by: str, text: str = "") -> Entry | None:
-        """Answers what a person was asked about that call; None where nobody waits for an answer.
+        """Record a person's decision on that call; None if no decision is pending.
 
-        The turn goes on with `Turns.go_on`.
+        `TurnRunner.resume` continues the turn.
         """
         decided = ApprovalDecided(tool_call_id=call_id, approved=approved, by=by, text=text)
         while self._is_asked(call_id):
@@ -80,7 +80,7 @@ class Inbox:
 
     async def _say(self, event: LiveEvent, files: Sequence[TextFile] = (), *, interrupts: bool = False) -> Entry | None:
         views = self._session.views
-        # The turn may end while this waits to be appended; said after its end, nobody would hear it.
+        # The turn may end while this waits to be appended; an event after its end would be ignored.
         while views.progress.running:
             turn = views.progress.turn_id
             attached = attach_to(event, files, turn, views.sources.pool)

@@ -1,4 +1,4 @@
-"""The turn: ask the policy what is next, do it, append, until the turn has ended."""
+"""The turn loop: asks the policy for the next step and executes it until the turn ends."""
 
 from dataclasses import dataclass
 from typing import Literal, assert_never
@@ -38,12 +38,12 @@ from timeloom.runtime.turn.inbox import Inbox
 from timeloom.runtime.turn.title import Titling
 
 Pause = EndReason | Literal["waiting"]
-"""Why a turn does not go on: it has ended, or a person has to decide first."""
+"""How a run stopped: the reason for which the turn ended, or "waiting" for a person's decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """What turns of one conversation are run with."""
+    """Runs the turns of one conversation."""
 
     session: Session
     asking: Asking
@@ -53,14 +53,14 @@ class Turns:
     titles: Titling
     limits: Limits
     rerun: bool = False
-    """Whether the turns are those of a re-run, and say so."""
+    """Whether the turns belong to a re-run; `TurnStarted` records it."""
 
     async def run(
         self, prompt: str, attachments: tuple[AttachmentMeta | Attachment, ...] = (), turn_id: TurnId | None = None
     ) -> Pause:
-        """Opens a turn with the user's prompt, runs it as far as it goes and says why it went no further.
+        """Open a turn with the user's prompt, run it and return how it stopped.
 
-        `turn_id` is given where the attachments' paths name the turn already.
+        Pass `turn_id` if the paths of the attachments already contain it.
         """
         await self.titles.give_up()
         turn = turn_id or self.session.new_turn_id()
@@ -70,7 +70,7 @@ class Turns:
         return await self.go_on()
 
     async def go_on(self) -> Pause:
-        """Runs the open turn from wherever the timeline says it stands, as far as it goes."""
+        """Run the open turn from its current state on the timeline until it ends or waits for a person."""
         views = self.session.views
         turn = views.progress.turn_id
         while True:
@@ -89,7 +89,7 @@ class Turns:
             case StartRound(round=number):
                 await self.session.append_deferred([RoundStarted(round=number)], turn)
             case AskModel():
-                # The step was chosen with all that was said until now; what interrupts it comes after.
+                # The step was chosen with all messages so far; only later ones may interrupt it.
                 self.inbox.interrupt.clear()
                 if why_not := await self.room.make(step, self.inbox.interrupt):
                     await self.session.append([TurnEnded(reason="runtime_error", text=why_not)], turn)
@@ -108,9 +108,9 @@ class Turns:
                 assert_never(step)
 
     async def settle(self) -> None:
-        """Sees to what is left to do once a turn has ended, also where a process that is gone left it: the title.
+        """Generate the title if it is missing after a turn has ended, also if a crashed process left it out.
 
-        Call it after opening a conversation and before closing it; it may take as long as a model does.
+        Call it after opening a conversation and before closing it; it may take as long as a model call.
         """
         if not self.session.views.progress.running:
             await self.titles.settle()

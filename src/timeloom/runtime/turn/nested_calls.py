@@ -1,4 +1,4 @@
-"""Nested calls: what a running call calls in turn, as a program does; each is on the timeline and passes the gates."""
+"""Runs the calls that a running tool call makes, such as a program; each is recorded and passes the gates."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from timeloom.runtime.session.session import Session, to_its_end
 from timeloom.tools.registry import ToolRegistry
 
 MAX_AT_ONCE: Final = 8
-"""How many calls of one program run at once. More lets it crowd out others; fewer makes it wait for slow services."""
+"""Maximum concurrent calls of one program. More lets it crowd out others; fewer makes it wait for slow services."""
 
 Admit = Callable[[ToolCall], Awaitable[Admission]]
 Run = Callable[[ToolCall], Awaitable[tuple[AnyBlock, ...]]]
@@ -43,7 +43,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class NestedCalls:
-    """The calls that the call `by` makes; nobody can be asked about one of them, since a program waits for it."""
+    """Makes the nested calls of the call `by`; they cannot request approval, because a program waits for them."""
 
     session: Session
     registry: ToolRegistry
@@ -60,18 +60,18 @@ class NestedCalls:
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools that may be called: all that the conversation allows, but no program starts another."""
+        """The tools that a program may call: all tools of the conversation except those that start programs."""
         return tuple(spec for spec in self.registry.specs() if not spec.tool_id.startswith(EXEC_PREFIX))
 
     async def call(self, tool_id: str, params: str) -> str:
-        """Makes one call: its intent is durable before it runs, and its receipt before it is answered."""
+        """Make one call; it is durable before it runs, and its result is durable before it is returned."""
         if self.registry.own_id(tool_id) not in {spec.tool_id for spec in self.specs}:
             return _failed(registered_error("unknown_tool", f"no tool {tool_id[:120]!a} may be called from a program"))
         try:
             call = ToolCall(tool_id=tool_id, tool_call_id=self.session.new_call_id(), params=params, by=self.by)
         except CodedError as error:
             return _failed(registered_error("tool_params_invalid", str(error)))
-        # In a task of its own: whoever waits may give up again and again, and the call still gets its receipt.
+        # In a separate task, so that the call gets its result even if the caller is cancelled repeatedly.
         making = asyncio.create_task(self._made(call))
         try:
             return _answer(await asyncio.shield(making), self.turn)
@@ -82,7 +82,7 @@ class NestedCalls:
 
     async def _made(self, call: ToolCall) -> Sequence[AnyBlock]:
         async with self._running:
-            # Entered one by one: what one is allowed to spend the next must know.
+            # Admitted one by one, because each must know what the previous one may spend.
             async with self._entering:
                 admission = await self.admit(call)
                 ruling = _without_asking(admission.ruling)
@@ -97,7 +97,7 @@ class NestedCalls:
             return refused or await self._carried_out(call, admission)
 
     async def _append(self, blocks: Sequence[AnyBlock]) -> bool:
-        """Appends them in any case; whether whoever waits was cancelled meanwhile."""
+        """Append the blocks in any case; return whether the caller was cancelled meanwhile."""
         _, cancelled = await to_its_end(self.session.append(blocks, self.turn))
         return cancelled
 
@@ -115,14 +115,14 @@ class NestedCalls:
 
 
 async def _ended(task: asyncio.Task[Sequence[AnyBlock]]) -> None:
-    """Waits for the end of a task that was cancelled, however often whoever waits is cancelled meanwhile."""
+    """Wait until the cancelled task has finished, even if the caller is cancelled repeatedly."""
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({task})
 
 
 def interrupted(call_id: CallId) -> ResultStatus:
-    """The receipt of a nested call that was stopped with the one that made it."""
+    """Return the result of a nested call that was stopped together with the call that made it."""
     text = "the call was stopped together with the program that made it; whether it had an effect is not known"
     return ResultStatus(tool_call_id=call_id, text=text, error=registered_error("tool_interrupted", text))
 
@@ -145,7 +145,7 @@ def _failed(error: ToolError) -> str:
 
 
 def _answer(receipt: Sequence[AnyBlock], turn: TurnId) -> str:
-    """The receipt as a program gets it: the error, and what the call left; one thing by itself, several by path."""
+    """Return the result as a program receives it: the error, and one value or a list of artifacts by path."""
     error = next((found for block in receipt if (found := _error(block))), None)
     contents = [block for block in receipt if isinstance(block, ResultContent)]
     own = [block for block in contents if block.artifact_path.startswith(f"tc:{turn}.")]

@@ -1,4 +1,4 @@
-"""Recovering: the turns that a process left open when it ended are gone on with."""
+"""Resumes the turns that were left open when a process ended."""
 
 import logging
 from asyncio import TaskGroup
@@ -16,29 +16,29 @@ from timeloom.ports.store import Store
 from timeloom.runtime.turn.loop import Turns
 
 AT_ONCE: Final = 8
-"""How many turns are gone on with at once. Fewer leave models waiting; more may be refused by their service."""
+"""Number of turns resumed concurrently. Fewer leave models idle; more may exceed the provider's rate limit."""
 
 PAGE: Final = 1000
-"""How many conversations are listed at once."""
+"""Conversations listed per request to the store."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The turn has ended, for that reason."""
+    """The turn has ended, with the reason."""
 
     conversation: ConversationId
     reason: EndReason
 
 
 class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
-    """The turn waits for a person to decide."""
+    """The turn waits for a person's decision."""
 
     conversation: ConversationId
 
 
 class Held(msgspec.Struct, frozen=True, tag="held"):
-    """Somebody else holds the conversation, and goes on with its turn or will."""
+    """Another process holds the conversation and is responsible for its turn."""
 
     conversation: ConversationId
     by: str
@@ -46,7 +46,7 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True):
-    """The turn could not be gone on with and is open as before; `code` is one of the registry, where it has one."""
+    """The turn could not be resumed and stays open; `code` is one of `core/codes.py`, or empty."""
 
     conversation: ConversationId
     message: str
@@ -54,18 +54,18 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", omit_defaults=True):
 
 
 Recovered = Ended | Waiting | Held | Failed
-"""What came of the open turn of a conversation."""
+"""The result of resuming the open turn of a conversation."""
 
 Open = Callable[[ConversationId], Awaitable[Turns]]
-"""Opens a conversation for who goes on with its turns; raises `HeldError` where somebody else has it."""
+"""Opens a conversation and returns its turn runner; raises `HeldError` if another process holds it."""
 
 
 async def recover(
     store: Store, open_turns: Open, *, at_once: int = AT_ONCE, tell: Callable[[Recovered], None] | None = None
 ) -> list[Recovered]:
-    """Goes on with every open turn of the store that nobody is at, and says what came of each, in order of their ends.
+    """Resume every open turn of the store that no process holds; return the results in order of completion.
 
-    What goes wrong in one conversation keeps none of the others. `tell` hears of each as soon as it is known.
+    A failure in one conversation does not affect the others. `on_result` is called with each result at once.
     """
     outcomes: list[Recovered] = []
 
@@ -77,7 +77,7 @@ async def recover(
                 if tell:
                     tell(outcome)
 
-    # One iterator for all: each takes the next as soon as it is done with the last.
+    # All workers share one iterator: each takes the next conversation when it has finished one.
     left = iter(await _listed(store))
     async with TaskGroup() as group:
         for _ in range(at_once):
@@ -93,7 +93,7 @@ async def _listed(store: Store) -> list[ConversationId]:
 
 
 async def _recovered(conversation: ConversationId, open_turns: Open) -> Recovered | None:
-    """What came of that conversation's turn; None where it was deleted meanwhile."""
+    """Resume the conversation's turn and return the result; None if the conversation was deleted meanwhile."""
     try:
         return await _gone_on(conversation, await open_turns(conversation))
     except HeldError as error:
@@ -101,11 +101,11 @@ async def _recovered(conversation: ConversationId, open_turns: Open) -> Recovere
     except ConversationUnknownError:
         return None
     except CodedError as error:
-        _logger.warning("the open turn of %s cannot be gone on with: %s", conversation, error)
+        _logger.warning("the open turn of %s cannot be resumed: %s", conversation, error)
         return Failed(conversation, str(error), error.code)
     except Exception as error:
-        _logger.exception("the open turn of %s cannot be gone on with", conversation)
-        return Failed(conversation, f"an unexpected {type(error).__name__}; the log says where")
+        _logger.exception("the open turn of %s cannot be resumed", conversation)
+        return Failed(conversation, f"unexpected {type(error).__name__}; see the log for details")
 
 
 async def _gone_on(conversation: ConversationId, turns: Turns) -> Recovered:

@@ -1,4 +1,4 @@
-"""Running tools: one call, from its intent to its receipt, within its deadline and whatever the tool does."""
+"""Runs one tool call within its deadline and returns its result blocks, also if the tool fails or hangs."""
 
 import asyncio
 import logging
@@ -20,18 +20,18 @@ from timeloom.tools.errors import failure
 from timeloom.tools.registry import UnknownTool
 
 GRACE_S: Final = 5.0
-"""How long a cancelled tool may take to let go of what it holds. Smaller leaves processes and files behind; larger
+"""How long a cancelled tool may take to release its resources. Smaller leaves processes and files behind; larger
 keeps the turn waiting for a tool that will not stop."""
 
 MAX_LOADED_BYTES: Final = 1024 * 1024
-"""Largest stored text that is read to decide how it is shown; of a larger one the prompt has a stub."""
+"""Largest stored text that is read to decide how it is shown; the prompt has a stub for a larger one."""
 
 KEPT_CHARS: Final = 8_000
-"""How much of what a tool said on a channel is kept for the receipt of a call that is stopped, from its end. Smaller
-loses what was done; larger is paid for with every call that says something."""
+"""Characters kept from the end of a tool's output per channel, for the result of a call that is stopped. Smaller
+loses information about finished work; larger costs memory in every call that emits output."""
 
 MAX_KEPT_CHANNELS: Final = 8
-"""Channels of which something is kept. A program has two."""
+"""Maximum number of channels whose output is kept. A program has two."""
 
 _CANCELS: Final = 2
 _CHANNEL_CHARS: Final = 40
@@ -41,31 +41,31 @@ _logger = logging.getLogger(__name__)
 _Running = asyncio.Task[Outcome]
 _Ending = Literal["done", "late", "interrupted"]
 _strays: Final[set[_Running]] = set()
-"""Tasks that did not stop; the event loop alone would not keep them from being collected in the middle of work."""
+"""Tasks that did not stop; this reference keeps them from being garbage collected while they run."""
 
 
 class KnownOutcome(Outcome, frozen=True, kw_only=True):
-    """An outcome whose blocks are known, as those of a recorded call are; they go on the timeline as they stand."""
+    """An outcome with ready blocks, such as those of a recorded call; they are appended unchanged."""
 
     known: tuple[AnyBlock, ...] = ()
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How calls are run: how texts are shown, and how a running call is stopped from outside."""
+    """How texts of a result are shown, and how a running call is interrupted."""
 
     show: Show
     interrupt: asyncio.Event | None = None
-    """Once it is set, the running call is cancelled and its receipt says so; the turn decides what follows."""
+    """Once it is set, the running call is cancelled and its result says so; the turn decides how to continue."""
     grace_s: float = GRACE_S
 
 
 async def run_call(
     tool: Tool | None, call: ToolCall, context: ToolContext, settings: RunSettings
 ) -> tuple[AnyBlock, ...]:
-    """The blocks that close the call, notices first; whatever goes wrong is told in them and does not raise.
+    """Run the call and return the blocks that close it, notices first; failures are in the blocks, not raised.
 
-    If the task that awaits this is itself cancelled, the tool is stopped and there is no receipt: whoever takes over
-    finds the call open.
+    If the awaiting task is cancelled, the tool is stopped and no result is written. The call stays open on the
+    timeline for the process that resumes the turn.
     """
     tool = tool or UnknownTool(call.tool_id)
     emit = _Emitting(context.emit)
@@ -81,9 +81,9 @@ async def run_call(
 async def reconcile_call(
     tool: Tool, call: ToolCall, context: ToolContext, settings: RunSettings
 ) -> tuple[AnyBlock, ...] | Literal["not_done", "unknown"]:
-    """What the tool knows of a call that was begun and has no receipt: the blocks that close it, or what it says.
+    """Ask the tool about a call that was begun and has no result; return the blocks that close it, or its answer.
 
-    A tool that cannot tell, fails to or takes too long knows nothing.
+    The answer is "unknown" if the tool cannot reconcile calls, fails, or takes too long.
     """
     if not isinstance(tool, Reconciling):
         return "unknown"
@@ -102,7 +102,7 @@ async def reconcile_call(
         case ["not_done"]:
             return "not_done"
         case _:
-            _logger.warning("%s cannot tell what became of %s: %s", call.tool_id, call.tool_call_id, outcome.error)
+            _logger.warning("%s cannot reconcile the call %s: %s", call.tool_id, call.tool_call_id, outcome.error)
             return "unknown"
 
 
@@ -113,18 +113,18 @@ async def _closing(tool: Tool, outcome: Outcome, context: ToolContext, settings:
     try:
         return result_blocks(outcome, place, context.timeline.views, settings.show, await _texts(outcome, context))
     except Exception:
-        _logger.exception("what %s left cannot be put on the timeline", tool.spec.tool_id)
+        _logger.exception("the result of %s cannot be stored on the timeline", tool.spec.tool_id)
         error = registered_error("tool_result_error", "the tool ran, and what it left cannot be put on the timeline")
         return result_blocks(Outcome(error=error), place, context.timeline.views, _whole)
 
 
 def stray_calls() -> int:
-    """How many calls of this process were cancelled and have not ended."""
+    """Return the number of cancelled calls of this process that are still running."""
     return len(_strays)
 
 
 class _Emitting:
-    """Passes on what a tool says while its call runs; afterwards nobody expects it."""
+    """Forwards a tool's output while its call runs, and keeps the end of it; later output is dropped."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit: Emit | None = emit
@@ -142,7 +142,7 @@ class _Emitting:
             self._chars[channel] += len(text)
 
     def said(self) -> str:
-        """What was said until now, channel by channel, of each the end; it is not stored elsewhere."""
+        """Return the end of the output so far, channel by channel; it is not stored elsewhere."""
         return "".join(self._told(channel, tail) for channel, tail in self._tails.items() if tail.strip())
 
     def _told(self, channel: str, tail: str) -> str:
@@ -160,7 +160,7 @@ async def _called(tool: Tool, call: ToolCall, context: ToolContext, notices: lis
     try:
         return await tool.call(bound.params, context)
     except SystemExit:
-        # The event loop would let it end the process, with every other conversation in it.
+        # Uncaught, it would end the process with all its other conversations.
         return Outcome(error=registered_error("tool_call_error", "the tool tried to end the process"))
 
 
@@ -177,7 +177,7 @@ async def _supervised(
     settings: RunSettings,
     said_until: Callable[[], str] = str,
 ) -> Outcome:
-    """What the work comes to: its own outcome, or that it was late or interrupted and what it had said until then."""
+    """Run the work within its deadline; return its outcome, or a timeout or interrupt error with its output."""
     if settings.interrupt and settings.interrupt.is_set():
         work.close()
         return Outcome(error=registered_error("tool_interrupted", f"{spec.tool_id} was stopped before it began"))
@@ -238,7 +238,7 @@ def _outcome(done: _Running, spec: ToolSpec, context: ToolContext) -> Outcome:
 
 
 async def _stopped(running: _Running, grace_s: float) -> bool:
-    """Cancels the task and waits for its end, for as long as a tool may take; says whether it ended."""
+    """Cancel the task and wait up to `grace_s` for its end; return whether it ended."""
     for _ in range(_CANCELS):
         running.cancel()
         await asyncio.wait({running}, timeout=grace_s / _CANCELS)
@@ -252,14 +252,14 @@ async def _stopped(running: _Running, grace_s: float) -> bool:
 
 
 def _put_away(running: _Running) -> None:
-    """Takes note of how a task ended that nobody waits for."""
+    """Log the failure of a cancelled task that no code awaits."""
     _strays.discard(running)
     if not running.cancelled() and (error := running.exception()):
         _logger.info("%s ended after it was cancelled", running.get_name(), exc_info=error)
 
 
 async def _texts(outcome: Outcome, context: ToolContext) -> dict[BlobRef, str]:
-    """What the stored texts of the artifacts say, as far as they can be read and are not too large to be shown."""
+    """Return the stored texts of the artifacts that can be read and are not too large to be shown."""
     texts: dict[BlobRef, str] = {}
     for artifact in outcome.artifacts:
         ref = artifact.text
@@ -267,7 +267,7 @@ async def _texts(outcome: Outcome, context: ToolContext) -> dict[BlobRef, str]:
             try:
                 texts[ref] = (await context.timeline.payload(ref)).decode("utf-8", "replace")
             except CodedError:
-                _logger.warning("a text that a tool refers to cannot be read", exc_info=True)
+                _logger.warning("a stored text in a tool's result cannot be read", exc_info=True)
     return texts
 
 

@@ -1,4 +1,4 @@
-"""The title of a conversation, given once its first turn has ended: by a model, or by the first words of its user."""
+"""Generates a conversation's title after its first turn, by a model or from the first words of the user."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ from timeloom.runtime.prompt.instructions.load import load_texts
 from timeloom.runtime.session.session import Session
 
 MAX_OUTPUT_TOKENS: Final = 64
-"""Most tokens of a reply; a title has about ten."""
+"""Maximum tokens of a reply; a title has about ten."""
 
 DEADLINE_S: Final = 20.0
-"""How long a model may take. Smaller gives up on models that think first; larger leaves a list without a title."""
+"""How long a model may take. Smaller times out models that think first; larger leaves lists without a title longer."""
 
 GRACE_S: Final = 2.0
-"""How long a call that is given up may take to let go; then nothing of it is recorded any more, and the turn begins."""
+"""How long an interrupted call may take to stop; then it is cancelled unrecorded and the next turn begins."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Titling:
-    """Gives one conversation its title; whatever goes wrong, no turn is kept waiting and none ends."""
+    """Generates the title of one conversation; failures never delay or end a turn."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Titling:
         self._running: asyncio.Task[None] | None = None
 
     def at_end(self, reason: EndReason) -> tuple[Titled, ...]:
-        """The title that is stored with the end of a turn, where nobody has to be asked for it."""
+        """Return the title block to store with the end of a turn if no model is needed, else nothing."""
         known = self._session.views.conversation
         if self._model or reason == "runtime_error" or known.title or known.erased:
             return ()
@@ -59,7 +59,7 @@ class Titling:
         return (Titled(text=title),) if title else ()
 
     async def begin(self) -> None:
-        """Gives the title, if there is to be one; where a model is asked for it, beside whatever comes next."""
+        """Start generating the title if one is wanted; a model call runs in the background."""
         if self._running is not None or not wants_title(self._session.views):
             return
         if self._model is None:
@@ -70,13 +70,13 @@ class Titling:
         self._running.add_done_callback(self._done)
 
     async def settle(self) -> None:
-        """Gives the title, if there is to be one, and returns when that is done."""
+        """Generate the title if one is wanted, and wait until that is done."""
         await self.begin()
         if self._running is not None:
             await asyncio.wait({self._running})
 
     async def give_up(self) -> None:
-        """Ends a call that is under way: somebody is waiting for more than a title."""
+        """Stop a title call in progress, because the next turn must not wait for it."""
         self._interrupt.set()
         if self._running is not None:
             _, pending = await asyncio.wait({self._running}, timeout=self._grace_s)
@@ -117,14 +117,14 @@ class Titling:
                 await self._append([outcome], title or fallback, turn)
 
     async def _append(self, blocks: list[AnyBlock], title: str, turn: TurnId) -> None:
-        # Somebody may have given one meanwhile.
+        # A person may have set a title meanwhile.
         if title and not self._session.views.conversation.title:
             blocks = [*blocks, Titled(text=title)]
         if blocks:
             await self._session.append(blocks, turn)
 
     async def _answer(self) -> str:
-        """The answer to the conversation's first message; empty where there is none."""
+        """Return the answer to the conversation's first message; empty if there is none."""
         session = self._session
         turn = first_turn(session.views)
         seqs = session.views.paths.find(f"ar:{turn}.assistant.completion")
@@ -139,6 +139,6 @@ async def _quietly(work: Coroutine[object, object, None]) -> None:
     try:
         await work
     except CodedError as error:
-        _logger.info("a conversation got no title: %s", error)
+        _logger.info("a title could not be generated: %s", error)
     except Exception:
-        _logger.exception("a conversation got no title")
+        _logger.exception("a title could not be generated")

@@ -1,7 +1,7 @@
-"""Result blocks: what a call came to, as blocks in the one order that all calls have.
+"""Converts the outcome of a tool call into blocks, in the same order for all calls.
 
-Notices, sources, then the results: the status if there is one, for each artifact its metadata and after it its content,
-and the summary; last the blocks of the tool's own subject. How each text is shown is decided here, once.
+The order is: notices, sources, results, then blocks that only this tool may write. The results are the status if there
+is one, metadata and content of each artifact, and the summary. How each text is shown is decided here, once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,22 +37,23 @@ from timeloom.core.view.views import Views
 from timeloom.ports.tool import Artifact, Outcome, ToolSpec
 
 Show = Callable[[str, str, str], Shown]
-"""Decides how a text of some MIME type at some path is shown."""
+"""Decides how a text is shown; the arguments are text, MIME type and path."""
 
 OWN_BLOCKS: Final = (Note, PlanRecorded, PlanAcknowledged, Hidden, Feedback)
-"""What a tool may put on the timeline besides its results; all else is for the runtime to write."""
+"""The blocks that a tool may write besides its results; only the runtime writes all others."""
 
 MAX_ARTIFACTS: Final = 500
-"""Most artifacts of one call. Smaller refuses a checkout of a source tree; larger lets one call flood the timeline."""
+"""Maximum artifacts of one call. Smaller refuses a checkout of a source tree; larger lets one call flood the
+timeline."""
 
 MAX_DATA_BYTES: Final = 32 * 1024 * 1024
 """Largest image or PDF that is kept on the timeline; a larger one stays a file."""
 
 MAX_CALL_BYTES: Final = 64 * 1024 * 1024
-"""Most text and bytes that one call leaves on the timeline, so that no call can fill the store."""
+"""Maximum bytes that one call adds to the timeline, so that no call can fill the store."""
 
 TRUNCATED: Final = "...[truncated]"
-"""Stands where a text was cut."""
+"""Appended to a text that was cut."""
 
 _MESSAGE_CHARS: Final = 2_000
 _WORD_CHARS: Final = 200
@@ -63,7 +64,7 @@ _INT_END: Final = 2**63
 
 
 class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Which call of which tool it is, and where."""
+    """Identifies a call: its tool, turn and call id."""
 
     spec: ToolSpec
     turn_id: TurnId
@@ -73,9 +74,9 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True):
 def result_blocks(
     outcome: Outcome, place: CallPlace, views: Views, show: Show, texts: Mapping[BlobRef, str] | None = None
 ) -> tuple[AnyBlock, ...]:
-    """The blocks of the outcome; they close the call whatever the outcome is.
+    """Return the blocks of the outcome; they always close the call.
 
-    `texts` has what stored texts of the outcome say, so that it can be decided how they are shown.
+    `texts` contains the stored texts of the outcome, which are needed to decide how they are shown.
     """
     making = _Making(place, views, show, texts or {})
     making.tell_all(outcome)
@@ -94,7 +95,7 @@ def result_blocks(
 
 
 class _Making:
-    """One outcome on its way to blocks, with the notices that come up."""
+    """Builds the blocks of one outcome and collects its notices."""
 
     def __init__(self, place: CallPlace, views: Views, show: Show, texts: Mapping[BlobRef, str]) -> None:
         self._place = place
@@ -105,7 +106,7 @@ class _Making:
         self.notices: dict[tuple[str, str], Notice] = {}
 
     def tell_all(self, outcome: Outcome) -> None:
-        """Notices that the tool gave, and those of its errors unless they stand in its report."""
+        """Add the tool's notices, and notices for its errors unless its report contains them."""
         for notice in outcome.notices:
             self._tell(notice.code, notice.text)
         if outcome.error:
@@ -116,12 +117,12 @@ class _Making:
                 self._tell("tool_result_error", f"{artifact.path[:_WORD_CHARS]}: {artifact.error.message}")
 
     def too_large(self, what: str) -> None:
-        """Says that something was left out; of a tool that reports, its report does."""
+        """Add a notice that something was left out, unless the tool writes its own report."""
         if not self._place.spec.reports:
             self._tell("tool_result_too_large", what)
 
     def sources(self, outcome: Outcome) -> list[SourcesAdded]:
-        """The rows that join the pool; what is more than one selection can name stays out."""
+        """Return the block of new source rows, limited to the number that one selection can name."""
         if not outcome.sources:
             return []
         if len(outcome.sources) > MAX_SELECTED:
@@ -131,7 +132,7 @@ class _Making:
         return [SourcesAdded(rows=kept, tool_call_id=self._place.tool_call_id)]
 
     def own(self, outcome: Outcome) -> list[AnyBlock]:
-        """The blocks of the tool's own subject that are its to give."""
+        """Return the additional blocks that the tool is allowed to write."""
         kept: list[AnyBlock] = []
         for block in outcome.blocks:
             if not isinstance(block, OWN_BLOCKS) or not _can_be_stored(block):
@@ -145,7 +146,7 @@ class _Making:
         return kept
 
     def status(self, outcome: Outcome) -> list[ResultStatus]:
-        """The status or report, which also an error without one gets."""
+        """Return the status or report; an error without one gets a status from its message."""
         if outcome.status is None and outcome.error is None:
             return []
         error = _clean_error(outcome.error) if outcome.error else None
@@ -156,22 +157,22 @@ class _Making:
         return [self._receipt(text or "", mime, error)]
 
     def stands_in_metadata(self, outcome: Outcome, blocks: Sequence[AnyBlock]) -> bool:
-        """Whether the call's error is that of something it left, so that it needs no status to say so."""
+        """Return whether an artifact's metadata already contains the call's error, so no status is needed."""
         if outcome.error is None or outcome.status is not None or self._place.spec.reports:
             return False
         error = _clean_error(outcome.error)
         return any(isinstance(block, ResultDigest) and block.digest.error == error for block in blocks)
 
     def summary(self, outcome: Outcome) -> list[ResultStatus]:
-        """What was done, where the tool says so after its results."""
+        """Return the tool's summary after its results, if it has one."""
         return [] if outcome.summary is None else [self._receipt(outcome.summary, "application/json", None)]
 
     def plain_receipt(self) -> ResultStatus:
-        """The receipt of a call that left nothing."""
+        """Return the status of a call without any result."""
         return self._receipt('{"ok":true}', "application/json", None)
 
     def artifact(self, artifact: Artifact) -> Iterator[AnyBlock]:
-        """The metadata of the artifact if it has any, then its content if there is any to show."""
+        """Yield the metadata of the artifact if it has any, then its content if there is any to show."""
         path = self._path(artifact)
         if path is None:
             return
@@ -196,7 +197,7 @@ class _Making:
             )
 
     def _machines(self, block: Feedback) -> Feedback:
-        """The feedback as a machine's: no tool speaks for a person."""
+        """Return the feedback with a machine as its origin, because no tool may speak for a person."""
         author = self._place.spec.tool_id if block.author == "user" else _word(block.author)
         return replace(block, origin="machine", text=_cut(block.text), author=author)
 
@@ -229,11 +230,11 @@ class _Making:
             return None
 
     def _kept_text(self, text: Text, what: str) -> Text | None:
-        """The text within the tool's bound, or nothing where the call has left too much; what is stored stays so."""
+        """Return the text within the tool's limit; None if the call exceeds its total. Stored texts pass unchanged."""
         if isinstance(text, BlobRef):
             return text
         text, limit = mended(text), self._place.spec.max_text_bytes
-        # No text has more than four times as many bytes as characters: a short one is not encoded to be measured.
+        # A character has at most four bytes, so a short text need not be encoded to be measured.
         encoded = text.encode() if len(text) * 4 > limit else b""
         if len(encoded) > limit:
             text = encoded[:limit].decode("utf-8", "ignore") + TRUNCATED
@@ -272,7 +273,7 @@ class _Making:
         size = artifact.size_bytes if artifact.size_bytes is not None else None if payload is None else size_of(payload)
         return Digest(
             artifact_path=str(path),
-            # Worked out anew: what the tool says may be a path of this machine.
+            # Computed here: the tool's value may be a path of this machine.
             physical_path=str(physical(path)) if isinstance(path, FileForm) else "",
             mime=mime,
             kind=artifact.kind,
@@ -288,7 +289,7 @@ class _Making:
         )
 
     def _edits(self, path: str) -> bool:
-        """Whether an earlier version exists: for a call that only shows it again, earlier than the one it shows."""
+        """Return whether an earlier version exists; for a read call, earlier than the version it shows."""
         known = self._views.artifacts.artifacts.get(path)
         if known is None:
             return False
@@ -303,7 +304,7 @@ def _bare(mime: str) -> str:
 
 
 def _error_text(error: ToolError, *, reports: bool) -> tuple[str, str]:
-    """What the receipt of a failed call says, and its MIME type."""
+    """Return the status text of a failed call and its MIME type."""
     if reports:
         return f"Runtime error: {error.code} — {error.message}", "text/markdown"
     return msgspec.json.encode({"error": error}).decode(), "application/json"
@@ -330,7 +331,7 @@ def _detail(value: str | int | float | bool | None) -> str | int | float | bool 
 
 
 def _clean_shown(shown: Shown | None) -> Shown | None:
-    """What the tool decided; words for more than a preview shows are not taken from it."""
+    """Return the tool's own choice of how a text is shown, cut to the length of a preview."""
     return shown and replace(shown, text=mended(shown.text[:_SHOWN_CHARS]))
 
 
@@ -339,7 +340,7 @@ def _clean_hosting(hosting: Hosting | None) -> Hosting | None:
 
 
 def _word(text: str) -> str:
-    """A short text as a field of a block has it: one line, within its bound."""
+    """Return the text as one line within the length limit of a block's field."""
     return " ".join(mended(text[:_WORD_CHARS]).split())
 
 

@@ -1,4 +1,4 @@
-"""`python -m timeloom.sandbox.docker` builds the image that programs run in."""
+"""Builds the image that programs run in: `python -m timeloom.sandbox.docker`."""
 
 import argparse
 import asyncio
@@ -12,24 +12,28 @@ from timeloom.sandbox.docker.profile import DEFAULT_IMAGE, DockerProfile
 
 
 def main() -> int:
-    """Builds the image as the command line says; 0, or 1 where the engine could not."""
+    """Build the image with the options of the command line; return 0, or 1 if the build failed."""
     parser = argparse.ArgumentParser(prog="python -m timeloom.sandbox.docker", description=__doc__)
     parser.add_argument(
-        "--socket", default="", help="the engine's socket; DOCKER_HOST, then Docker's own, if not given"
+        "--socket", default="", help="socket of the container engine (default: DOCKER_HOST, then /var/run/docker.sock)"
     )
-    parser.add_argument("--tag", default=DEFAULT_IMAGE, help="what the image is called (%(default)s)")
+    parser.add_argument("--tag", default=DEFAULT_IMAGE, help="name of the image (default: %(default)s)")
     parser.add_argument(
-        "--base", default=SCRATCH, help="an image with a Python of its own (%(default)s: this machine's)"
+        "--base", default=SCRATCH, help="base image with Python (default: %(default)s, with this machine's Python)"
     )
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="which Python of this machine")
-    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="taken along if installed (%(default)s)")
+    parser.add_argument(
+        "--python", type=Path, default=Path(sys.executable), help="Python interpreter to copy into the image"
+    )
+    parser.add_argument(
+        "--libraries", default=",".join(LIBRARIES), help="packages to copy if installed (default: %(default)s)"
+    )
     given = parser.parse_args()
     libraries = [name for name in given.libraries.split(",") if name]
     try:
         engine = Engine(DockerProfile(socket=given.socket).socket_path())
         said = asyncio.run(build_image(engine, given.tag, base=given.base, python=given.python, libraries=libraries))
     except (CodedError, EngineError) as error:
-        sys.stderr.write(f"the image could not be built: {error}\n")
+        sys.stderr.write(f"could not build the image: {error}\n")
         return 1
     sys.stdout.write(said)
     return 0

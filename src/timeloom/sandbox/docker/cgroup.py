@@ -1,4 +1,4 @@
-"""The control group that an engine has made for a container: read here, and never changed."""
+"""Reads a container's control group, which the engine created, and never changes it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,23 +11,23 @@ _MEMORY: Final = "memory"
 
 @dataclass(frozen=True, slots=True)
 class ContainerGroup(Group):
-    """Its figures are gone with its container, so what was seen of them is kept."""
+    """The control group of a container. It remembers an OOM kill, because the group vanishes with the container."""
 
     _seen: set[str] = field(default_factory=set[str])
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel has ended a process of it for want of memory, as far as it was seen."""
+        """Return whether the kernel was seen to OOM-kill a process of the container."""
         if Group.out_of_memory(self):
             self.note_out_of_memory()
         return "oom" in self._seen
 
     def note_out_of_memory(self) -> None:
-        """The engine has seen it."""
+        """Record an OOM kill that the engine reported."""
         self._seen.add("oom")
 
 
 def group_of(pid: int, system: Path = Path("/")) -> ContainerGroup:
-    """The group of the process in the hierarchy that limits memory; one without figures where it cannot be seen."""
+    """Return the group of the process in the memory hierarchy; without figures if it is not visible."""
     groups: dict[str, str] = {}
     for line in _lines(system / f"proc/{pid}/cgroup"):
         _, names, group = line.split(":", 2)

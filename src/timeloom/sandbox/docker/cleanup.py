@@ -1,4 +1,4 @@
-"""Sweeping: containers that supervisors left which are dead are known by their labels, and removed."""
+"""Removes the containers of dead supervisors, which it recognizes by their labels."""
 
 import fcntl
 import os
@@ -14,12 +14,12 @@ _LOCK: Final = "lock"
 
 
 def labels_of(root: Path, supervisor: Path) -> dict[str, str]:
-    """The labels of a supervisor's containers: where executions have their folders, and which of those is its own."""
+    """Return the labels of a supervisor's containers: the root of all executions and the supervisor's folder name."""
     return {RUNS_LABEL: str(root), SUPERVISOR_LABEL: supervisor.name}
 
 
 async def sweep(engine: Engine, root: Path) -> None:
-    """Removes the containers of supervisors that are dead; those of other folders are others' to judge."""
+    """Remove the containers of dead supervisors of this root; containers of other roots are ignored."""
     for container in await engine.containers(f"{RUNS_LABEL}={root}"):
         supervisor = (container.labels or {}).get(SUPERVISOR_LABEL, "")
         if not _is_alive(root / Path(supervisor).name):
@@ -27,7 +27,7 @@ async def sweep(engine: Engine, root: Path) -> None:
 
 
 def _is_alive(folder: Path) -> bool:
-    """Whether some process keeps the folder's lock; unlike its number, nobody else can come to have that."""
+    """Return whether a process holds the folder's lock, which unlike a pid cannot be reused."""
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The container of one execution, as it is described to the engine."""
+"""Builds the container description that is sent to the engine for one execution."""
 
 import resource
 from collections.abc import Mapping
@@ -14,48 +14,48 @@ from timeloom.sandbox.folders.run_folder import Owner, RunFolder
 
 WORKSPACE: Final = "/workspace"
 DOOR: Final = "door"
-"""The name of the door's socket in its folder."""
+"""File name of the broker socket in its folder."""
 
 TMP: Final = "/tmp"
 SHM: Final = "/dev/shm"
 IN_MEMORY: Final = (TMP, SHM)
-"""The file systems in memory that a program can write to."""
+"""The in-memory file systems that a program can write to."""
 
 RELAY_ID: Final = 1002
-"""The user and the group of a combined container's supervisor, once it has started the interpreter."""
+"""User id and group id of a combined container's supervisor, after it has started the interpreter."""
 
 _RELAY_FOLDER: Final = "/workspace/relay"
 _HIDDEN: Final = ("/sys",)
-"""What of a machine no program needs to see; an engine shows it unless something else is in its place."""
+"""Folders that no program needs; the engine shows them unless another mount covers them."""
 
 _OWN_PROCESSES: Final = 1
 _PODMANS: Final = ("/run", "/var")
-"""Where Podman puts file systems in memory for everybody to write to, unless there are some."""
+"""Folders where Podman mounts writable in-memory file systems, unless something is mounted there."""
 
 _USER_PROCESSES: Final = 32_768
 _TMP_FILES: Final = 10_000
 _NANO: Final = 1_000_000_000
 _LEAST_MEMORY_BYTES: Final = 16 * MIB
 _ADDRESS_SPACE_BYTES: Final = 1024 * MIB
-"""What a process may address beyond the memory it may have: libraries reserve much that they never use."""
+"""Address space of a process beyond its memory limit: libraries reserve much that they never use."""
 
 _MASKED: Final = (
-    # What engines mask by themselves, of which this list takes the place.
+    # The default list of the engines, which this list replaces.
     *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
     *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
-    # What says something about the machine.
+    # Files that reveal something about the machine.
     *("/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/iomem", "/proc/ioports"),
     *("/proc/kallsyms", "/proc/key-users", "/proc/kmsg", "/proc/modules", "/proc/partitions", "/proc/sysrq-trigger"),
 )
-"""What reads as empty; those that a machine does not have are passed over."""
+"""Paths that read as empty; those that the machine lacks are ignored."""
 
 _NO_NEW_PRIVILEGES: Final = ("no-new-privileges:true",)
 _STARTERS: Final = ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN")
-"""What a combined container's supervisor starts the interpreter with; it has none of them afterwards."""
+"""Capabilities with which a combined container's supervisor starts the interpreter; it drops them afterwards."""
 
 
 class Ulimit(msgspec.Struct, frozen=True, rename="pascal"):
-    """A limit of each process."""
+    """An rlimit of each process."""
 
     name: str
     soft: int
@@ -63,13 +63,13 @@ class Ulimit(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class BindOptions(msgspec.Struct, frozen=True, rename="pascal"):
-    """How a folder of the machine is shown."""
+    """Options of a bind mount."""
 
     propagation: str = "rprivate"
 
 
 class Mount(msgspec.Struct, frozen=True, rename="pascal"):
-    """A folder of the machine that the container sees."""
+    """A host folder that is mounted into the container."""
 
     source: str
     target: str
@@ -79,13 +79,13 @@ class Mount(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class LogConfig(msgspec.Struct, frozen=True, rename="pascal"):
-    """Where the engine keeps what is printed: nowhere, for a program could fill the disk with it."""
+    """Log driver of the container: none, because a program could fill the disk with its output."""
 
     type: str = "none"
 
 
 class HostConfig(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """What the container has of its machine."""
+    """The resources of the host that the container gets."""
 
     network_mode: str
     mounts: list[Mount]
@@ -106,7 +106,7 @@ class HostConfig(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """What runs in the container, and as whom."""
+    """The body of the request that creates a container: its command, user and host resources."""
 
     image: str
     user: str
@@ -118,7 +118,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     hostname: str = "sandbox"
     working_dir: str = "/"
     open_stdin: bool = True
-    # The end of whoever attached to it, which is us, is the end of its standard input.
+    # Its standard input ends when the attached client, the supervisor, disconnects.
     stdin_once: bool = True
     attach_stdin: bool = True
     attach_stdout: bool = True
@@ -128,26 +128,26 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a container depends on, besides whom it is for."""
+    """Everything that determines a container, except the execution that it is for."""
 
     profile: DockerProfile
     caps: Caps
     limits: Limits
     owner: Owner
     podman: bool = False
-    """Whether the engine is Podman, which wants some things said otherwise and cannot limit the files of a tmpfs."""
+    """Whether the engine is Podman, which needs some options in another form and cannot limit the files of a tmpfs."""
 
     @property
     def combined(self) -> bool:
         return self.profile.container_strategy == "combined"
 
     def peers(self) -> frozenset[int]:
-        """The users who may come to the door, as this machine counts them."""
+        """Return the host user ids that may connect to the broker socket."""
         return frozenset({RELAY_ID if self.combined else self.owner.uid})
 
 
 def describe(plan: Plan, run: RunFolder, labels: Mapping[str, str], *, preload: bool) -> Container:
-    """The container of an execution in these folders."""
+    """Return the container description for an execution in these folders."""
     user = f"{plan.owner.uid}:{plan.owner.gid}"
     return Container(
         image=plan.profile.image,
@@ -160,7 +160,7 @@ def describe(plan: Plan, run: RunFolder, labels: Mapping[str, str], *, preload: 
 
 
 def fits(limits: Limits, other: Limits) -> bool:
-    """Whether a container that was made for the one can serve the other; the rest is watched from outside."""
+    """Return whether a container created for one set of limits can serve the other; the watchdog enforces the rest."""
     return _fixed(limits) == _fixed(other)
 
 
@@ -169,7 +169,7 @@ def _fixed(limits: Limits) -> tuple[int, ...]:
 
 
 def _command(plan: Plan, *, preload: bool) -> list[str]:
-    """What `guest/launch.py` is started with."""
+    """Return the arguments of `guest/launch.py`."""
     libraries = ",".join(plan.profile.preload) if preload else ""
     address_space = str(_memory_bytes(plan) + _ADDRESS_SPACE_BYTES)
     door = f"{WORKSPACE}/sock/{DOOR}"
@@ -228,7 +228,7 @@ def _ulimits(plan: Plan) -> dict[str, int]:
     limits = plan.limits
     ours = {
         "core": 0,
-        # Of each process; the watchdog counts all of them together.
+        # Per process; the watchdog limits the sum over all processes.
         "cpu": ceil(limits.cpu_s) + 1,
         "fsize": limits.file_bytes,
         "memlock": 64 * 1024,
@@ -240,7 +240,7 @@ def _ulimits(plan: Plan) -> dict[str, int]:
 
 
 def _processes_of_a_user() -> int:
-    """Of all containers together, so it is high; without any, Podman asks for more than it may have."""
+    """Return a high limit, since it counts all containers; without one, Podman requests more than it may."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     return _USER_PROCESSES if most == resource.RLIM_INFINITY else min(most, _USER_PROCESSES)
 

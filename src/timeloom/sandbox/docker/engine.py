@@ -1,7 +1,7 @@
-"""The engine: containers and images of a Docker-compatible engine, asked over its socket.
+"""Talks to a Docker-compatible engine over its Unix socket.
 
-The engine is trusted and on this machine, and a dozen of its requests are needed, so it is spoken to in HTTP/1.0: an
-answer is everything until the connection ends, and an attached stream is the same connection read on.
+The engine is trusted, local and needed for only a dozen requests, so this client uses HTTP/1.0: a response ends with
+the connection, and an attached stream continues on the same connection.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class EngineError(Exception):
-    """The engine refused a request, in its own words."""
+    """The engine refused a request; the message is the engine's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -42,12 +42,12 @@ class EngineError(Exception):
 
     @property
     def is_untimely(self) -> bool:
-        """Whether Podman refused because the container was just about to end."""
+        """Whether Podman refused because the container was about to end."""
         return "container state improper" in str(self)
 
 
 class Info(msgspec.Struct, frozen=True, rename="pascal"):
-    """What an engine says of itself."""
+    """System information of an engine."""
 
     server_version: str = ""
     os_type: str = msgspec.field(default="linux", name="OSType")
@@ -65,7 +65,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True, rename="pascal"):
-    """The state of a container; `pid` is that of its first process as the engine's machine counts."""
+    """State of a container; `pid` is its first process as the engine's machine numbers it."""
 
     running: bool = False
     pid: int = 0
@@ -79,7 +79,7 @@ class _Inspected(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True, rename="pascal"):
-    """A container as a list names it."""
+    """A container in a list of containers."""
 
     id: str
     labels: dict[str, str] | None = None
@@ -118,18 +118,18 @@ class Attached:
     writer: asyncio.StreamWriter
 
     async def say(self, data: bytes) -> None:
-        """Writes to its standard input, which ends when this stream is closed."""
+        """Write to its standard input, which ends when this stream is closed."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def hear(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
-        """What it prints, in pieces, until both streams have ended."""
+        """Yield its output in pieces until both streams have ended."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
             while True:
                 head = await self.reader.readexactly(_STREAM_HEAD)
                 size = int.from_bytes(head[4:], "big")
                 while size:
-                    # In bounded pieces: the engine says how long a piece is, and a program how much it prints.
+                    # In bounded pieces, because the program determines the length of a frame.
                     piece = await self.reader.read(min(size, 64 * 1024))
                     if not piece:
                         return
@@ -138,7 +138,7 @@ class Attached:
                         yield _STREAMS[head[0]], piece
 
     def close(self) -> None:
-        """Ends the stream at once."""
+        """Close the stream at once."""
         self.writer.transport.abort()
 
 
@@ -149,21 +149,21 @@ class Engine:
         self._socket = socket
 
     async def info(self) -> Info:
-        """What the engine says of itself."""
+        """Return the system information of the engine."""
         return _read(await self._ask("GET", "/info"), Info)
 
     async def is_podman(self) -> bool:
-        """Whether it is Podman, which takes a little less than Docker does."""
+        """Return whether the engine is Podman, which supports slightly less than Docker."""
         found = _read(await self._ask("GET", "/version"), _Version)
         return any("Podman" in component.name for component in found.components or ())
 
     async def image_labels(self, image: str) -> dict[str, str]:
-        """The labels of an image that is there."""
+        """Return the labels of an existing image."""
         found = _read(await self._ask("GET", f"/images/{quote(image, safe='')}/json"), _Image)
         return (found.config and found.config.labels) or {}
 
     async def build(self, context: Path, tag: str, arguments: Mapping[str, str]) -> str:
-        """Builds the image of a context (a tar file), by the engine's own builder; what the builder said."""
+        """Build an image from a context (a tar file) and return the builder's output."""
         query = {"t": tag, "rm": "1", "forcerm": "1", "version": "1", "buildargs": json.dumps(dict(arguments))}
         path = f"/build?{urlencode(query)}"
         try:
@@ -171,7 +171,7 @@ class Engine:
         except EngineError as error:
             if error.status:
                 raise
-            # An engine that had just been started was seen to end a connection in the middle of a context.
+            # Retry once: a freshly started engine sometimes drops the connection during the upload.
             answer = await self._ask("POST", path, context, "application/x-tar")
         lines = [_read(line, _BuildLine) for line in answer.splitlines() if line.strip()]
         for line in lines:
@@ -180,23 +180,23 @@ class Engine:
         return "".join(line.stream for line in lines)
 
     async def remove_image(self, image: str) -> None:
-        """Removes an image."""
+        """Remove an image."""
         await self._ask("DELETE", f"/images/{quote(image, safe='')}?force=1")
 
     async def create(self, container: object) -> str:
-        """Makes a container as it is described; its id."""
+        """Create a container from its description and return its id."""
         return _read(await self._ask("POST", "/containers/create", container), _Created).id
 
     async def start(self, container: str) -> None:
-        """Starts it."""
+        """Start the container."""
         await self._ask("POST", f"/containers/{container}/start")
 
     async def state(self, container: str) -> State:
-        """Its state."""
+        """Return the state of the container."""
         return _read(await self._ask("GET", f"/containers/{container}/json"), _Inspected).state
 
     async def was_out_of_memory(self, container: str) -> bool:
-        """Whether the engine has seen the kernel end something in it for want of memory; no where it is gone."""
+        """Return whether the engine saw an OOM kill in the container; False if the container is gone."""
         try:
             return (await self.state(container)).oom_killed
         except EngineError as error:
@@ -205,7 +205,7 @@ class Engine:
             return False
 
     async def wait(self, container: str) -> int:
-        """Waits until it is not running; its exit code, which for one that somebody has removed is that of a kill."""
+        """Wait until the container has stopped and return its exit code; 137 if it was removed."""
         try:
             return _read(await self._ask("POST", f"/containers/{container}/wait"), _Waited).status
         except EngineError as error:
@@ -214,7 +214,7 @@ class Engine:
             return _KILLED
 
     async def kill(self, container: str, signal: str) -> None:
-        """Sends its first process a signal; one that is not running any more needs none."""
+        """Send a signal to its first process; a container that has stopped is no error."""
         try:
             await self._ask("POST", f"/containers/{container}/kill?signal={signal}")
         except EngineError as error:
@@ -222,7 +222,7 @@ class Engine:
                 raise
 
     async def remove(self, container: str) -> None:
-        """Kills what runs in it and removes it; one that is gone, or is being removed, needs no more."""
+        """Kill and remove the container; one that is gone or being removed is no error."""
         for _ in range(_TRIES):
             try:
                 await self._ask("DELETE", f"/containers/{container}?force=1&v=1")
@@ -235,13 +235,13 @@ class Engine:
             return
 
     async def containers(self, label: str) -> list[Listed]:
-        """All containers with that label (`name` or `name=value`), running or not."""
+        """Return all containers with that label (`name` or `name=value`), running or not."""
         filters = json.dumps({"label": [label]})
         return _read(await self._ask("GET", f"/containers/json?all=1&filters={quote(filters)}"), list[Listed])
 
     @asynccontextmanager
     async def attach(self, container: str) -> AsyncGenerator[Attached]:
-        """The container's standard streams, from before it is started."""
+        """Attach to the container's standard streams, before it is started."""
         path = f"/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
         reader, writer = await self._connected()
         attached = Attached(reader, writer)
@@ -257,7 +257,7 @@ class Engine:
     async def _ask(
         self, method: str, path: str, content: object = None, content_type: str = "application/json"
     ) -> bytes:
-        """The body of the answer; raises `EngineError` where the engine refuses."""
+        """Send a request and return the response body; raise `EngineError` if the engine refuses."""
         reader, writer = await self._connected()
         try:
             if isinstance(content, Path):
@@ -301,7 +301,7 @@ async def _send_file(writer: asyncio.StreamWriter, head: bytes, path: Path) -> N
 
 
 async def _status(reader: asyncio.StreamReader) -> int:
-    """The status of an answer whose head has been read to its end."""
+    """Read the head of a response and return its status."""
     head = await reader.readuntil(b"\r\n\r\n")
     return int(head.split(None, 2)[1])
 

@@ -1,4 +1,4 @@
-"""An execution: a program in its container, from its first line to the end of its last process."""
+"""Executes one program in a container, from its first line until its last process has ended."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from timeloom.sandbox.watchdog import Watchdog
 
 
 async def execute(cell: ContainerCell, program: Program, broker: Broker, output: Output, grace_s: float) -> Ran:
-    """Runs the program to its end, within its limits; afterwards none of its processes is left."""
+    """Run the program to its end within its limits; none of its processes is left afterwards."""
     if program.inputs:
         await asyncio.to_thread(cell.run.put, program.inputs, cell.owner)
     folders = (cell.run.work, cell.run.out)

@@ -1,4 +1,4 @@
-"""Who the processes of a container are, as this machine sees them: nothing is run in one that is not closed."""
+"""Verifies from the host that a container's interpreter is isolated before a program runs in it."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _INTERPRETER: Final = 1
 
 
 def check_identity(pids: Sequence[int], owner: Owner) -> None:
-    """Raises unless the interpreter, which the first of the processes has started, is as closed in as it should be."""
+    """Raise unless the interpreter, the child of the first process, has the required user and isolation."""
     if len(pids) <= _INTERPRETER:
         raise SandboxUnavailableError(
             "the processes of a container are not visible here: run timeloom on the engine's machine, and where that"

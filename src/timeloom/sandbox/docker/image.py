@@ -1,4 +1,4 @@
-"""The image that programs run in: its context made of local files, and built by the engine without a registry."""
+"""Builds the image that programs run in from local files, without a registry."""
 
 import asyncio
 import io
@@ -28,13 +28,13 @@ DOCKERFILE: Final = Path(__file__).with_name("Dockerfile")
 SCRATCH: Final = "scratch"
 PROTOCOL_LABEL: Final = "timeloom.protocol"
 LIBRARIES: Final = ("numpy", "pandas", "matplotlib")
-"""What is taken along from this machine's Python, with what it needs, as far as it is installed."""
+"""Packages copied from this machine's Python with their dependencies, if they are installed."""
 
 PROGRAMS: Final = (
     *("sh", "cat", "cp", "cut", "date", "echo", "env", "false", "find", "grep", "gzip", "head", "id", "ls", "mkdir"),
     *("mv", "rm", "sed", "sleep", "sort", "tail", "tar", "touch", "tr", "true", "uname", "uniq", "wc"),
 )
-"""What else is taken along from this machine, for programs that start others."""
+"""Commands copied from this machine, for programs that start other programs."""
 
 _MACHINES: Final = ("x86_64", "aarch64")
 _FOLDERS: Final = {
@@ -45,7 +45,7 @@ _FOLDERS: Final = {
     "workspace/sock": 0o755,
     "workspace/relay": 0o711,
 }
-"""With their modes, which some engines take for what is mounted there as well."""
+"""Folders with their modes, which some engines also apply to the mounts on them."""
 
 _LEFT_OUT: Final = re.compile(
     r"(^|/)(site-packages|dist-packages|test|tests|idlelib|tkinter|turtledemo|ensurepip|lib2to3|config-[^/]*)(/|$)"
@@ -77,7 +77,7 @@ print(json.dumps({
 
 
 class _Python(msgspec.Struct, frozen=True):
-    """An interpreter of this machine: its program, its standard library, and files of its packages by their names."""
+    """A Python installation of this machine: its executable, its standard library and the files of its packages."""
 
     python: str
     stdlib: str
@@ -93,10 +93,10 @@ async def build_image(
     python: Path = Path(sys.executable),
     libraries: Sequence[str] = LIBRARIES,
 ) -> str:
-    """Builds the image; what the engine's builder said.
+    """Build the image and return the builder's output.
 
-    With the base `scratch` it holds that Python of this machine with these libraries; any other base must have a
-    Python of its own at `/usr/local/bin/python3`, as the official images have.
+    With the base `scratch`, the image contains that Python of this machine with these packages. Any other base must
+    have a Python at `/usr/local/bin/python3`, like the official images.
     """
     with tempfile.TemporaryDirectory(prefix="timeloom-image-") as folder:
         context = Path(folder) / "context.tar"
@@ -105,7 +105,7 @@ async def build_image(
 
 
 def write_context(context: Path, python: Path | None, libraries: Sequence[str] = LIBRARIES) -> None:
-    """Writes the context of the image as a tar file; with a whole Python where one is named."""
+    """Write the build context as a tar file; include a whole Python if one is given."""
     with tarfile.open(context, "w") as tar:
         tar.add(DOCKERFILE, "Dockerfile", filter=_anonymous)
         for name, mode in _FOLDERS.items():
@@ -150,7 +150,7 @@ def _add_python(tar: tarfile.TarFile, found: _Python) -> None:
 
 
 def _files(top: Path, to: str) -> Iterator[tuple[str, Path]]:
-    """The files below a folder that a program could need, with their compiled forms: the image is read-only."""
+    """Yield the files below a folder that a program may need, including `.pyc` files: the image is read-only."""
     for folder, _, names in os.walk(top):
         for name in names:
             path = Path(folder, name)
@@ -162,30 +162,30 @@ def _files(top: Path, to: str) -> Iterator[tuple[str, Path]]:
 def _packages(files: Iterable[tuple[str, str]], to: str) -> Iterator[tuple[str, Path]]:
     for name, place in files:
         path = Path(place)
-        # What lies elsewhere, such as commands, is of no use to a program.
+        # Programs do not need files elsewhere, such as commands.
         if not name.startswith("..") and "/tests/" not in name and path.is_file():
             yield f"{to}/{name}", path
 
 
 def _linked(binaries: Sequence[Path]) -> dict[str, Path]:
-    """The shared libraries that the binaries need, by where the loader will look for them."""
+    """Return the shared libraries that the binaries need, by the path where the loader looks for them."""
     said = subprocess.run(["ldd", *binaries], capture_output=True, check=False).stdout
     found = {path.decode() for path in _LIBRARY.findall(said)}
-    # Loaded by the C library itself when a thread ends.
+    # The C library loads it when a thread ends.
     found.update(str(each) for name in list(found) for each in Path(name).parent.glob("libgcc_s.so.1"))
     own = {binary.parent for binary in binaries}
     places: dict[str, Path] = {}
     for name in sorted(found):
         path = Path(name)
         if path.parent in own or ".libs" in path.parent.name:
-            # It lies beside a package that finds it there.
+            # It is part of a package, which finds it there.
             continue
         places[name if name.startswith(("/lib", "/usr/lib")) else f"/usr/lib/{path.name}"] = path.resolve()
     return places
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the owner it has here, and readable by everybody."""
+    """Remove the owner and make the entry readable for every user."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644

@@ -1,7 +1,6 @@
-"""The profile of a container sandbox: what its settings say, read and checked.
+"""Reads and validates the profile of a Docker sandbox.
 
-A profile may come with a bundle that somebody else wrote, so what it can say makes a container smaller and never more
-capable.
+A profile may come with a bundle from another author, so its options can only restrict a container, never extend it.
 """
 
 import math
@@ -19,10 +18,10 @@ from timeloom.ports.sandbox import MIB, Limits
 
 DEFAULT_IMAGE: Final = "py-code-exec:latest"
 SANDBOX_ID: Final = 1001
-"""The user and the group of the programs where we are root; else they are our own."""
+"""User id and group id of programs if timeloom runs as root; otherwise they have its user."""
 
 LABEL_PREFIX: Final = "timeloom."
-"""Labels that begin so are ours: by them we know which containers to remove."""
+"""Prefix of our labels, by which we recognize the containers to remove."""
 
 _NETWORK_MODE: Final = re.compile(r"(none|host|bridge|[A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 _SIZE: Final = re.compile(r"([0-9]{1,15})([bkmg]?)b?", re.IGNORECASE)
@@ -35,57 +34,57 @@ N = TypeVar("N", int, float)
 
 
 class ProfileError(CodedError):
-    """Something in a profile that cannot be taken; the message says what can."""
+    """An invalid value in a profile; the message says which values are valid."""
 
     def __init__(self, message: str) -> None:
         super().__init__("setting_invalid", message)
 
 
 class DockerProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container sandbox is made with."""
+    """Settings of a Docker sandbox."""
 
     socket: str = ""
-    """The engine's socket, as a path or as `unix://` address; `DOCKER_HOST`, then Docker's own, where none is named."""
+    """The engine's socket, as a path or `unix://` address; by default `DOCKER_HOST`, then `/var/run/docker.sock`."""
 
     image: str = DEFAULT_IMAGE
 
     container_strategy: Literal["split", "combined"] = "split"
-    """`split`: a container holds the program and nothing else. `combined`: it also holds a supervisor of ours."""
+    """`split`: a container holds only the program. `combined`: it also holds a supervisor of timeloom."""
 
     network_mode: str = "none"
-    """The network of a combined container's supervisor. A program never has one."""
+    """The network of a combined container's supervisor. A program never has a network."""
 
     cpus: float | str | None = None
     memory: int | str | None = None
-    """In bytes, or as engines write it: `512m`, `2g`."""
+    """In bytes, or in the notation of the engines: `512m`, `2g`."""
 
     pids: int | None = None
     extra_args: tuple[str, ...] = ()
-    """Further limits as they are written for `docker run`; see `ALLOWED_ARGS`."""
+    """Further limits in the notation of `docker run`; see `ALLOWED_ARGS`."""
 
     runs_dir: Path | None = None
-    """Where the folders of executions are made; a temporary one of this user where none is named."""
+    """Folder for the files of executions; by default a temporary folder of this user."""
 
     preload: tuple[str, ...] = ("numpy", "pandas", "matplotlib")
     """Libraries that a waiting interpreter has loaded, if the image has them."""
 
     warm: int = 0
-    """Containers that wait for a program; 0 starts each when needed."""
+    """Number of containers that wait for a program; 0 starts each on demand."""
 
     warm_limits: Limits = Limits()
-    """The limits that waiting containers are made for; programs with others start one of their own."""
+    """Limits of the waiting containers; a program with other limits gets a new container."""
 
     tmp_bytes: int = 64 * MIB
-    """What `/tmp`, and `/dev/shm` as well, can hold; both are in memory."""
+    """Capacity of `/tmp`, and also of `/dev/shm`; both are in memory."""
 
     grace_s: float = 0.5
-    """Between asking a program that took too long to end, and ending it."""
+    """Seconds between SIGTERM and SIGKILL for a program that ran too long."""
 
     start_s: float = 60.0
-    """How long a container may take until its interpreter waits for a program."""
+    """Seconds within which the interpreter of a container must be ready."""
 
     def socket_path(self) -> Path:
-        """Where the engine listens; only sockets of this machine, because folders are shared with the containers."""
+        """Return the engine's socket; it must be local, because folders are shared with the containers."""
         address = self.socket or os.environ.get("DOCKER_HOST", "") or "/var/run/docker.sock"
         if address.startswith("unix://"):
             address = address.removeprefix("unix://")
@@ -94,12 +93,12 @@ class DockerProfile(msgspec.Struct, frozen=True, kw_only=True):
         return Path(address)
 
     def root(self) -> Path:
-        """The folder under which executions have theirs."""
+        """Return the folder that contains the folders of all executions."""
         return self.runs_dir or Path(tempfile.gettempdir()) / f"timeloom-docker-{os.geteuid()}"
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a profile: a container gets the smaller of these and of what its program may use."""
+    """The limits of a profile: a container gets the smaller of these and the limits of its program."""
 
     cpus: float | None = None
     memory_bytes: int | None = None
@@ -112,9 +111,9 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_caps(profile: DockerProfile) -> Caps:
-    """The limits that the profile sets, by its own fields and by its arguments; raises `ProfileError`."""
+    """Return the limits from the fields and arguments of the profile; raise `ProfileError` if one is invalid."""
     if not _NETWORK_MODE.fullmatch(profile.network_mode):
-        raise ProfileError(f"network_mode is none, host, bridge or the name of a network, got {profile.network_mode!r}")
+        raise ProfileError(f"network_mode must be none, host, bridge or a network name, got {profile.network_mode!r}")
     given: dict[str, list[str]] = {}
     for name, value in _pairs(profile.extra_args):
         given.setdefault(name, []).append(value)
@@ -135,28 +134,28 @@ def read_caps(profile: DockerProfile) -> Caps:
 
 _SIZES: Final = ("--memory", "--memory-swap", "--shm-size")
 ALLOWED_ARGS: Final = (*_SIZES, "--cpus", "--cpu-shares", "--pids-limit", "--ulimit", "--label")
-"""Arguments of `docker run` that a profile may carry; each takes a value."""
+"""Arguments of `docker run` that a profile may contain; each takes a value."""
 
 _SHORT: Final[Mapping[str, str]] = {"-m": "--memory", "-c": "--cpu-shares", "-l": "--label"}
 
 
 def read_size(size: int | str) -> int:
-    """A number of bytes, also as engines write it: `512m`, `2g`."""
+    """Return a number of bytes from a number or from the notation of the engines: `512m`, `2g`."""
     match = _SIZE.fullmatch(str(size).strip())
     if match is None or int(match[1]) == 0:
-        raise ProfileError(f"a size is a number of bytes or such as 512m or 2g, got {size!r}")
+        raise ProfileError(f"a size must be a number of bytes, or use a unit such as 512m or 2g, got {size!r}")
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def _pairs(arguments: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The arguments as names and values; `--name value` and `--name=value` mean the same."""
+    """Return the arguments as names and values; accepts `--name value` and `--name=value`."""
     found: list[tuple[str, str]] = []
     rest = list(arguments)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         name = _SHORT.get(name, name)
         if name not in ALLOWED_ARGS:
-            raise ProfileError(f"{name!r} is not taken in extra_args, only {', '.join(ALLOWED_ARGS)}")
+            raise ProfileError(f"{name!r} is not allowed in extra_args; allowed are {', '.join(ALLOWED_ARGS)}")
         if not equals:
             if not rest or rest[0].startswith(_LONG):
                 raise ProfileError(f"{name} needs a value in extra_args")
@@ -171,7 +170,7 @@ def _cpus(text: float | str) -> float:
     except ValueError:
         value = math.nan
     if not 0.01 <= value <= 4096:
-        raise ProfileError(f"cpus is a number such as 1.5, got {text!r}")
+        raise ProfileError(f"cpus must be a number from 0.01 to 4096, such as 1.5, got {text!r}")
     return value
 
 
@@ -182,7 +181,7 @@ def _count(name: str, text: str) -> int:
 
 
 def _ulimits(texts: list[str] | tuple[str, ...]) -> dict[str, int]:
-    """The smaller of soft and hard limit by name, because a program could raise itself from one to the other."""
+    """Return the smaller of soft and hard limit by name, because a program can raise its soft limit."""
     found: dict[str, int] = {}
     for text in texts:
         match = re.fullmatch(r"([a-z]{1,12})=([0-9]{1,15})(?::([0-9]{1,15}))?", text)

@@ -1,4 +1,4 @@
-"""The container sandbox: each program in a container of its own, by any engine that speaks Docker's protocol."""
+"""Runs each program in a separate container of an engine that implements the Docker API."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ _BUILD: Final = "build it with `python -m timeloom.sandbox.docker`"
 
 
 class DockerSandbox:
-    """Runs programs in containers; raises `ProfileError` for a profile that asks for what none may have."""
+    """Runs programs in containers; raises `ProfileError` for a profile with options that are not allowed."""
 
     def __init__(self, profile: DockerProfile | None = None, ids: Ids | None = None) -> None:
         self._profile = profile or DockerProfile()
@@ -45,18 +45,18 @@ class DockerSandbox:
         return "docker"
 
     async def check(self) -> None:
-        """Raises `SandboxUnavailableError` where programs cannot be isolated; one container is started to see."""
+        """Raise `SandboxUnavailableError` if programs cannot be isolated; starts one container to find out."""
         await self._opened()
 
     async def warm(self) -> None:
-        """Waits until all containers that are to wait for programs do."""
+        """Wait until all containers of the warm pool are ready."""
         await self._opened()
         assert self._pool is not None
         await self._pool.full()
 
     @asynccontextmanager
     async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
-        """Runs the program to its end when it is entered; what it left is there until it is exited."""
+        """Run the program to its end on enter; its files exist until exit."""
         place = await self._opened()
         running = Running()
         self._running.append(running)
@@ -66,11 +66,11 @@ class DockerSandbox:
             try:
                 await uncancelled(running.close())
             finally:
-                # Not before: whoever closes the sandbox waits for it.
+                # Not before: `close` waits for the runs in this list.
                 self._running.remove(running)
 
     async def close(self) -> None:
-        """Ends what runs or waits, and removes what is left of it; who waits for a program is told that it was so."""
+        """Kill all programs and containers and remove their files; pending runs raise `SandboxUnavailableError`."""
         await self._open.close()
         async with self._opening:
             place, self._place = self._place, None
@@ -91,7 +91,7 @@ class DockerSandbox:
         return Plan(self._profile, self._caps, limits, owner, podman=place.is_podman)
 
     async def _cell(self, place: Place, limits: Limits) -> ContainerCell:
-        """One that waits, if it is under the limits that this program is to be under; else a new one."""
+        """Return a warm worker if it has the limits of this program, otherwise start a new one."""
         waiting = None
         if self._pool is not None and fits(limits, self._profile.warm_limits):
             waiting = await self._pool.take()
@@ -110,7 +110,7 @@ class DockerSandbox:
         return await start_cell(place, self._plan(place, self._profile.warm_limits), preload=True)
 
     async def _make_place(self) -> Place:
-        """All that cells need, after one was made to see that it can be."""
+        """Return the configuration for workers, after one container was started as a test."""
         try:
             _check_engine(await self._engine.info())
             await _check_image(self._engine, self._profile.image)
@@ -126,7 +126,7 @@ class DockerSandbox:
             cell = await start_cell(place, self._plan(place, self._profile.warm_limits), preload=False)
             await uncancelled(cell.close())
         except BaseException:
-            # Also where whoever waited was cancelled before there was a folder.
+            # Also if this task was cancelled while the folder was being created.
             (await uncancelled(opening)).close()
             raise
         return place

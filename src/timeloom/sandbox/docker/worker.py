@@ -1,4 +1,4 @@
-"""A cell: a container whose interpreter waits for its program, with the folders and the door that are its own."""
+"""Starts and controls one container whose interpreter waits for its program."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _WORDS_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """All that cells of one sandbox have in common."""
+    """Everything that the containers of one sandbox share."""
 
     engine: Engine
     folders: RunFolders
@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(slots=True)
 class ContainerCell:
-    """What waits, and later runs, in a container; it serves one program and is closed."""
+    """A container that waits for one program, runs it, and is then removed."""
 
     engine: Engine
     limits: Limits
@@ -50,7 +50,7 @@ class ContainerCell:
     door: Door
     container: str = ""
     first: int = 0
-    """The first process of the container, by the number it has here: all others end with it."""
+    """Host pid of the first process of the container: all other processes end with it."""
 
     group: ContainerGroup | None = None
     streams: dict[StreamName, int] = field(default_factory=dict[StreamName, int])
@@ -62,15 +62,15 @@ class ContainerCell:
     _closing: "asyncio.Future[None] | None" = None
 
     def tree(self) -> Tree:
-        """Its processes."""
+        """Return its process tree."""
         return Tree(self.first)
 
     def is_waiting(self) -> bool:
-        """Whether it is still there: the engine may have been started again, or somebody may have removed it."""
+        """Return whether the container still runs; an engine restart or another client may have ended it."""
         return self.ended is not None and not self.ended.done()
 
     def print_to(self, printed: Printed) -> None:
-        """Has what it prints from now on read; what libraries said while they were loaded is nobody's."""
+        """Capture its output from now on; discard what libraries printed while they were loaded."""
         for name in _STREAMS:
             stream = self.streams.pop(name)
             os.set_blocking(stream, False)
@@ -80,29 +80,29 @@ class ContainerCell:
             printed.read(name, stream)
 
     async def exited(self) -> None:
-        """Waits for the end of the program."""
+        """Wait until the program has ended."""
         assert self.ended is not None
         self._code = await asyncio.shield(self.ended)
 
     def exit_code(self) -> int:
-        """The exit code of a program that has ended, as shells count it."""
+        """Return the exit code of the ended program, as shells count it."""
         return self._code
 
     def ask_to_end(self) -> None:
-        """SIGTERM to all processes of the program."""
+        """Send SIGTERM to all processes of the program."""
         for pid in self.tree().pids()[1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
 
     async def kill(self) -> None:
-        """SIGKILL to everything; when it returns all of it is gone."""
+        """Send SIGKILL to all processes and return when all of them are gone."""
         if self.ended is None:
             return
         if not self.ended.done():
             killing = asyncio.create_task(self.engine.kill(self.container, "SIGKILL"))
             await asyncio.wait((killing,), timeout=_READ_S)
             if not killing.done():
-                # The engine waits until all is read that was printed, and nobody reads on where that is too much.
+                # The engine waits for its output to be read, but reading stops once the output limit is exceeded.
                 await self._opened.aclose()
             await killing
         async with asyncio.timeout(_GONE_S):
@@ -111,15 +111,15 @@ class ContainerCell:
             self.group.note_out_of_memory()
 
     async def close(self) -> None:
-        """Ends what runs in it, and removes all that it had on this machine; who comes second waits for the first."""
+        """Remove the container and its host resources; a second caller waits for the first."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        # First, for the engine waits for whoever has not read yet what was printed.
+        # First, because the engine waits for unread output.
         await self._opened.aclose()
-        # A container that is removed is killed before.
+        # Removing a container kills it first.
         if self.container:
             await self.engine.remove(self.container)
         for task in (self.ended, self._pumping):
@@ -134,9 +134,9 @@ class ContainerCell:
         await asyncio.to_thread(self.run.remove)
 
     async def start(self, plan: Plan, labels: Mapping[str, str], token: str, *, preload: bool) -> None:
-        """Makes and starts the container, and waits until its interpreter waits."""
+        """Create and start the container, and wait until its interpreter is ready."""
         described = describe(plan, self.run, labels, preload=preload)
-        # Whoever is cancelled before it is known what the container is called could not remove it.
+        # Uncancelled, because without its id the container could not be removed.
         await uncancelled(self._create(described))
         attached = await self._opened.enter_async_context(self.engine.attach(self.container))
         await self._pump(attached)
@@ -156,7 +156,7 @@ class ContainerCell:
         self.container = await self.engine.create(described)
 
     async def _pump(self, attached: Attached) -> None:
-        """Takes what the container prints to two streams, where it is read as that of any other program."""
+        """Copy the container's output to two streams, which are read like the pipes of a local program."""
         writers: dict[StreamName, asyncio.StreamWriter] = {}
         for name in _STREAMS:
             reading, writing = socket.socketpair()
@@ -167,7 +167,7 @@ class ContainerCell:
         self._pumping = asyncio.create_task(_pumped(attached, writers))
 
     async def _ready(self) -> None:
-        """Waits until the interpreter waits, or says why it never will."""
+        """Wait until the interpreter is ready; raise with the reason if it ends first."""
         assert self.ended is not None
         ready = asyncio.ensure_future(self.door.ready())
         try:
@@ -179,7 +179,7 @@ class ContainerCell:
             ready.cancel()
 
     async def _words(self) -> str:
-        """What a container that has ended said last."""
+        """Return the standard error of a container that has ended."""
         assert self._pumping is not None
         await asyncio.wait((self._pumping,), timeout=_READ_S)
         os.set_blocking(self.streams["stderr"], False)
@@ -190,7 +190,7 @@ class ContainerCell:
 
 
 async def start_cell(place: Place, plan: Plan, *, preload: bool) -> ContainerCell:
-    """A cell whose interpreter waits; raises `SandboxUnavailableError` where it did not come so far."""
+    """Start a container and return its worker when ready; raise `SandboxUnavailableError` on failure."""
     run = place.folders.make(plan.owner)
     token = f"{place.ids.bits():016x}{place.ids.bits():016x}"
     door = await _door(run, token, plan.peers())
@@ -212,7 +212,7 @@ async def start_cell(place: Place, plan: Plan, *, preload: bool) -> ContainerCel
 
 
 async def _door(run: RunFolder, token: str, uids: frozenset[int]) -> Door:
-    """The door in these folders; whoever is cancelled while it opens leaves neither."""
+    """Open the broker socket in the run folder; on cancellation, remove both."""
     opening = asyncio.ensure_future(Door.open(run.sock / DOOR, token=token, uids=uids))
     try:
         return await asyncio.shield(opening)
@@ -229,7 +229,7 @@ async def _pumped(attached: Attached, writers: Mapping[StreamName, asyncio.Strea
             writers[name].write(piece)
             await writers[name].drain()
     except OSError:
-        # Nobody listens any more.
+        # The reading end is closed.
         pass
     finally:
         for writer in writers.values():

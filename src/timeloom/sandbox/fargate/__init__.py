@@ -1,4 +1,8 @@
-"""The Fargate sandbox: each program in a task of its own on AWS, which this machine starts, follows and clears away."""
+"""The Fargate sandbox: runs each program in a separate AWS Fargate task.
+
+In reading order: `profile`, `scoped_settings`, `sandbox`, `execution`, `upload`, `tasks`, `broker_relay`, `cleanup`.
+The code inside the task is in `timeloom.sandbox.remote`.
+"""
 
 from timeloom.sandbox.fargate.profile import FargateProfile
 from timeloom.sandbox.fargate.sandbox import FargateSandbox

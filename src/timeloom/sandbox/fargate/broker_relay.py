@@ -1,4 +1,4 @@
-"""Answering: what a task asks while its program runs, put to the broker, and what it tells, given to whoever hears."""
+"""Answers a task's broker requests and forwards its output, both received through the bucket."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from timeloom.sandbox.remote.bucket_messages import Answer, Asked, Made, Mailbox
 
 @dataclass(slots=True)
 class Answering:
-    """The caller's end of an execution's mailbox."""
+    """The caller's end of an execution's message channel."""
 
     mailbox: Mailbox
     broker: Broker
@@ -19,7 +19,7 @@ class Answering:
     _calls: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
 
     async def look(self) -> None:
-        """Takes what has come, and sends what is answered by now."""
+        """Process the new messages and send the answers that are ready."""
         for message in await self.mailbox.collect():
             match message:
                 case Said():
@@ -35,7 +35,7 @@ class Answering:
         await uncancelled(self.mailbox.flush())
 
     async def end(self) -> None:
-        """Cancels what is still being answered, and waits for it."""
+        """Cancel the requests in progress and wait for them."""
         for call in self._calls:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Sweeping: what callers that died have left in the cloud is removed when it is old."""
+"""Removes old secrets and bucket objects that dead callers left in AWS."""
 
 import logging
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from timeloom.sandbox.remote.bucket import Bucket
 from timeloom.sandbox.remote.cloud import CloudError
 
 OLD: Final = timedelta(days=1)
-"""Older than any execution: a task reads its secret and its files when it starts."""
+"""Minimum age of leftovers. It exceeds every execution: a task reads its secret and its files when it starts."""
 
 _logger = logging.getLogger(__name__)
 
 
 def sweep(tasks: Tasks, bucket: Bucket, prefix: str, epoch_us: int) -> None:
-    """Removes secrets of launches and objects below the prefix that are older than a day; a refusal is only told."""
+    """Remove launch secrets, and objects below the prefix, older than a day; log a warning if AWS refuses."""
     before = datetime.fromtimestamp(epoch_us / 1e6, UTC) - OLD
     _tried(lambda: _sweep_secrets(tasks, before))
     _tried(lambda: bucket.remove([each.key for each in bucket.listed(f"{prefix}/") if each.last_modified < before]))
@@ -32,4 +32,4 @@ def _tried(step: Callable[[], None]) -> None:
     try:
         step()
     except CloudError as error:
-        _logger.warning("leftovers of earlier executions were not swept: %s", error)
+        _logger.warning("could not remove leftovers of earlier executions: %s", error)

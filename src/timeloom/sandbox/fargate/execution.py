@@ -1,4 +1,4 @@
-"""An execution on Fargate: sent, launched, followed to its end, taken over, and cleared away whatever happens."""
+"""Executes one program in a Fargate task: uploads it, follows the task, collects the files and cleans up."""
 
 import asyncio
 import logging
@@ -30,10 +30,10 @@ from timeloom.sandbox.remote.launch_payload import (
 from timeloom.sandbox.remote.snapshot import SnapshotError, digest, remove, unpack
 
 STOP_S: Final = 180.0
-"""How long a task may take to stop: ECS gives its containers half a minute to end by themselves."""
+"""How long to wait for a task to stop: ECS gives its containers half a minute to exit by themselves."""
 
 MOST_MISSED: Final = 10
-"""Looks in a row that may fail before an execution is given up; a service that is busy says so for a while."""
+"""Failed polls in a row before an execution is abandoned; a busy service may fail for a while."""
 
 _KILLED: Final = 137
 
@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _GivenUpError(Exception):
-    """The caller stopped waiting; how that counts, and why."""
+    """The caller stopped waiting; `ending` is the resulting ending, the message is the reason."""
 
     def __init__(self, ending: Ending, detail: str) -> None:
         super().__init__(detail)
@@ -50,7 +50,7 @@ class _GivenUpError(Exception):
 
 @dataclass(slots=True)
 class Execution:
-    """One program on its way through a task of its own."""
+    """One program in its Fargate task."""
 
     profile: FargateProfile
     tasks: Tasks
@@ -64,9 +64,9 @@ class Execution:
     stopped: bool = False
 
     async def ran(self, broker: Broker, output: Output) -> Ran:
-        """Runs the program to its end; nothing of it is left in the cloud afterwards.
+        """Run the program to its end; none of its resources is left in AWS afterwards.
 
-        Raises `SandboxUnavailableError` where the services cannot be used at all.
+        Raises `SandboxUnavailableError` if the services cannot be used at all.
         """
         answering = Answering(Mailbox(self.bucket, f"{self.base}down/", f"{self.base}up/"), broker, output)
         try:
@@ -76,7 +76,7 @@ class Execution:
         return msgspec.structs.replace(ran, calls=tuple(answering.made))
 
     async def _ran(self, answering: Answering) -> Ran:
-        """The same, as it is before anything is cleared away; what goes wrong on the way is an ending."""
+        """Run the program without the cleanup; a failure on the way becomes an ending."""
         try:
             await uncancelled(self._launch())
             return await self._taken_over(await self._followed(answering))
@@ -92,7 +92,7 @@ class Execution:
             return self._lost("killed", str(error) or type(error).__name__)
 
     async def stop(self, reason: str) -> None:
-        """Has the task stopped, and waits until it is."""
+        """Stop the task and wait until it has stopped."""
         if not self.arn or self.stopped:
             return
         await asyncio.to_thread(self.tasks.stop, self.arn, reason)
@@ -103,7 +103,7 @@ class Execution:
                 self.stopped = True
                 return
             await asyncio.sleep(self.profile.poll_s)
-        _logger.warning("a task did not stop within %g s; ECS will end it", STOP_S)
+        _logger.warning("a task did not stop within %g s; ECS will kill it", STOP_S)
 
     async def _launch(self) -> None:
         self.sent = await asyncio.to_thread(send, self.program, self.profile, self.run, self.bucket, self.base)
@@ -111,7 +111,7 @@ class Execution:
         self.arn = await asyncio.to_thread(self.tasks.start, self.secret)
 
     async def _followed(self, answering: Answering) -> TaskState:
-        """Waits for the end of the task, and answers what it asks; raises `_GivenUpError` past a deadline."""
+        """Wait for the end of the task and answer its requests; raise `_AbandonedError` past a deadline."""
         deadline = _Deadline(self.profile, self.program.limits.wall_s)
         missed = 0
         while True:
@@ -156,7 +156,7 @@ class Execution:
         )
 
     def _restore(self, report: Report) -> None:
-        """Brings `out` to what the program left: what changed is written, what is gone is removed, all else stays."""
+        """Apply the program's changes to `out`: write changed files, remove deleted ones, keep the others."""
         assert self.sent is not None
         room = room_for(self.program.limits, len(self.sent.names))
         known = set(self.sent.names)
@@ -164,7 +164,7 @@ class Execution:
         if report.changed is None:
             return
         place = self.run.path / "changed.zip"
-        # A zip of what cannot be compressed is a little larger than that.
+        # A zip of incompressible files is slightly larger than the files.
         if not self.bucket.get_file(f"{self.base}changed.zip", place, room.bytes + room.files * 512 + 1024):
             raise SnapshotError("the snapshot of the program's files is not in the bucket")
         with place.open("rb") as file:
@@ -176,7 +176,7 @@ class Execution:
         return Ran(ending=ending, exit_code=_KILLED, out_dir=self.run.out, detail=detail)
 
     async def _cleared(self, answering: Answering) -> None:
-        """Stops what runs and removes what was sent; what fails here is told and swept another time."""
+        """Stop the task and remove the uploads; log failures, which a later cleanup removes."""
         await answering.end()
         steps = (
             lambda: self.stop("the execution is over"),
@@ -187,11 +187,11 @@ class Execution:
             try:
                 await step()
             except (CloudError, ValueError) as error:
-                _logger.warning("something of an execution is left in the cloud: %s", error)
+                _logger.warning("could not remove all AWS resources of an execution: %s", error)
 
 
 class _Deadline:
-    """When to stop waiting: for a task that does not start, and for one that does not end."""
+    """The two deadlines of the caller: for a task to start, and for it to end."""
 
     def __init__(self, profile: FargateProfile, wall_s: float) -> None:
         self._profile, self._wall_s = profile, wall_s
@@ -199,7 +199,7 @@ class _Deadline:
         self._running_s: float | None = None
 
     def check(self, *, runs: bool) -> None:
-        """Raises `_GivenUpError` when it is past."""
+        """Raise `_AbandonedError` if a deadline has passed."""
         now = time.monotonic()
         if runs and self._running_s is None:
             self._running_s = now

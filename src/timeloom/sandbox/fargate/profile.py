@@ -1,4 +1,4 @@
-"""The profile of the Fargate sandbox: where its tasks run, and what they are given."""
+"""Settings of the Fargate sandbox: where its tasks run and the files they get."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ PayloadScope = Literal["full", "active_bundle"]
 
 
 class FargateProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Fargate sandbox is made with."""
+    """Settings of a Fargate sandbox."""
 
     cluster: str
     task_definition: str
@@ -25,44 +25,44 @@ class FargateProfile(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = "timeloom/executions"
     region: str = ""
     endpoint_url: str = ""
-    """Of all services, where they are not AWS's own."""
+    """Endpoint of all services, if it is not AWS itself."""
 
     subnets: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()
     assign_public_ip: bool = False
     poll_s: float = 2.0
-    """Between two looks at a task. Shorter costs requests, which AWS throttles; longer makes each of a program's
-    questions to its conversation take longer."""
+    """Seconds between two polls of a task. A shorter interval costs requests, which AWS throttles; a longer one delays
+    every request of a program to its conversation."""
 
     launch_timeout_s: float = 300.0
-    """How long a task may take until it runs."""
+    """Seconds within which a task must be running."""
 
     transfer_s: float = 300.0
-    """What a task may take beyond its program's time, to get and to send files."""
+    """Seconds that a task may take beyond its program's limit, to download and upload files."""
 
     descriptor_payload_scope: PayloadScope = "full"
     descriptors: Mapping[str, str] = {}
-    """Files of settings and secrets that tools in the task find, by name; what `scoped` has left of them."""
+    """Settings and secrets files for tools in the task, by name, after `scoped` has filtered them."""
 
     env: Mapping[str, str] = {}
-    """Variables of the remote supervisor; they travel as the descriptors do, and no program sees them."""
+    """Environment variables of the remote supervisor; they are sent like the descriptors, and no program sees them."""
 
     bundle: Path | None = None
     """The folder of the bundle's code."""
 
     tool_modules: tuple[Path, ...] = ()
-    """Files in it that have tools at their top level."""
+    """Files in the bundle that define tools at their top level."""
 
     uid: int = 1001
     folder: Path | None = None
-    """Where what a program left is put on this machine; a temporary folder of this user where none is named."""
+    """Local folder for the programs' files; by default a temporary folder of this user."""
 
     def root(self) -> Path:
-        """The folder under which executions have theirs."""
+        """Return the folder that contains the folders of all executions."""
         return self.folder or Path(tempfile.gettempdir()) / f"timeloom-fargate-{os.geteuid()}"
 
     def check(self) -> None:
-        """Raises `SandboxUnavailableError` where something is not set that no task can do without."""
+        """Raise `SandboxUnavailableError` if a required setting is missing."""
         needed = {
             "cluster": self.cluster,
             "task_definition": self.task_definition,

@@ -1,4 +1,4 @@
-"""The Fargate sandbox: runs each program in a task of its own."""
+"""Runs each program in a separate AWS Fargate task."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _MAX_ID_CHARS: Final = 128
 
 
 class FargateSandbox:
-    """Programs in tasks of AWS Fargate; for those that take long, because a task takes 10 to 30 seconds to start."""
+    """Runs programs in Fargate tasks; for long programs, because a task takes 10 to 30 seconds to start."""
 
     def __init__(self, profile: FargateProfile, *, ids: Ids | None = None, clock: Clock | None = None) -> None:
         self._profile = profile
@@ -41,7 +41,7 @@ class FargateSandbox:
         return "fargate"
 
     async def check(self) -> None:
-        """Raises `SandboxUnavailableError` where no task could be started; none is started to see."""
+        """Raise `SandboxUnavailableError` if no task could be started; starts none."""
         self._profile.check()
         try:
             await asyncio.to_thread(self._tasks.check)
@@ -52,7 +52,7 @@ class FargateSandbox:
 
     @asynccontextmanager
     async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
-        """Runs the program to its end when it is entered; what it left is there until it is exited."""
+        """Run the program to its end on enter; its files exist until exit."""
         self._profile.check()
         folders = await self._opened()
         owner = Owner(os.geteuid(), os.getegid())
@@ -74,7 +74,7 @@ class FargateSandbox:
             await uncancelled(asyncio.to_thread(run.remove))
 
     async def close(self) -> None:
-        """Ends what runs, and removes what is left of it; who waits for a program is told that it was so."""
+        """Stop all programs and remove their files; pending runs raise `SandboxUnavailableError`."""
         await self._open.close()
         async with self._opening:
             folders, self._folders = self._folders, None
@@ -82,7 +82,7 @@ class FargateSandbox:
             await asyncio.to_thread(folders.close)
 
     async def _opened(self) -> RunFolders:
-        """The folders of this supervisor; leftovers are swept before the first execution."""
+        """Return the folders of this supervisor; before the first execution, remove leftovers from AWS."""
         async with self._opening:
             self._open.check()
             if self._folders is None:
@@ -95,7 +95,7 @@ class FargateSandbox:
         try:
             return await asyncio.shield(opening)
         except BaseException:
-            # Whoever is cancelled before there is a folder would forget it.
+            # Cancelled while the folder was being created: remove it.
             (await uncancelled(opening)).close()
             raise
 

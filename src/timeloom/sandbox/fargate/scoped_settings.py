@@ -1,4 +1,4 @@
-"""Descriptors: which of a machine's files of settings and secrets a remote supervisor is given."""
+"""Selects the settings and secrets files that a remote supervisor gets."""
 
 from collections.abc import Mapping
 from typing import Final, cast
@@ -8,13 +8,13 @@ import yaml
 from timeloom.sandbox.fargate.profile import PayloadScope
 
 OF_BUNDLES: Final = frozenset({"bundles.yaml", "bundles.secrets.yaml"})
-"""The descriptors that say something of each bundle."""
+"""The descriptors with one section per bundle."""
 
 
 def scoped(descriptors: Mapping[str, str], scope: PayloadScope, active_bundle: str) -> dict[str, str]:
-    """The descriptors that go with a launch: all of them, or of what is said of bundles only the active one's.
+    """Return the descriptors for a launch: all of them, or only the active bundle's sections of bundle files.
 
-    Raises `ValueError` where such a file has another form than is known: rather none than other bundles' secrets.
+    Raises `ValueError` if a bundle file has an unknown form, because it could contain secrets of other bundles.
     """
     if scope == "full":
         return dict(descriptors)
@@ -25,7 +25,7 @@ def scoped(descriptors: Mapping[str, str], scope: PayloadScope, active_bundle: s
 
 
 def _of_bundle(name: str, text: str, bundle: str) -> str:
-    """What the file says of the bundle: in the list `bundles.items`, by `id`, or in the mapping `bundles`."""
+    """Keep only the bundle's section: in the list `bundles.items` by `id`, or in the mapping `bundles`."""
     try:
         whole: object = yaml.safe_load(text)
     except yaml.YAMLError:

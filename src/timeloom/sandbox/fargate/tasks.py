@@ -1,4 +1,4 @@
-"""Tasks of ECS and the secrets they are launched with; every call blocks and raises `CloudError`."""
+"""Calls ECS and Secrets Manager for Fargate tasks; every call blocks and raises `CloudError`."""
 
 from datetime import datetime
 from typing import Final
@@ -11,14 +11,14 @@ from timeloom.sandbox.remote.cloud import Cloud, CloudError
 from timeloom.sandbox.remote.launch_payload import PAYLOAD_VARIABLE
 
 SECRETS: Final = "timeloom/runtime/exec-payloads/"
-"""How the names of all secrets of launches begin."""
+"""Name prefix of all launch secrets."""
 
 STARTED_BY: Final = "timeloom"
 _GONE: Final = "ResourceNotFoundException"
 
 
 class NotLaunchedError(Exception):
-    """ECS took the order and did not start a task; the message says why."""
+    """ECS accepted the request but started no task; the message is the reason."""
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TaskState(msgspec.Struct, frozen=True, rename="camel"):
-    """What ECS says of a task."""
+    """State of a task as ECS reports it."""
 
     task_arn: str
     last_status: str = ""
@@ -52,7 +52,7 @@ class TaskState(msgspec.Struct, frozen=True, rename="camel"):
         return self.last_status in ("RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING")
 
     def why(self) -> str:
-        """Why it stopped, in the words of ECS."""
+        """Return why the task stopped, as ECS reports it."""
         said = [self.stopped_reason, *(f"{each.name}: {each.reason}" for each in self.containers if each.reason)]
         codes = [f"{each.name} exited with {each.exit_code}" for each in self.containers if each.exit_code]
         return "; ".join(filter(None, [*said, *codes])) or "ECS gives no reason"
@@ -80,7 +80,7 @@ class _Defined(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Secret(msgspec.Struct, frozen=True, rename="pascal"):
-    """A secret, without what it holds."""
+    """A secret without its value."""
 
     name: str
     created_date: datetime
@@ -92,13 +92,13 @@ class _Secrets(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Tasks:
-    """The tasks of a profile."""
+    """The ECS tasks and launch secrets of a profile."""
 
     def __init__(self, cloud: Cloud, profile: FargateProfile) -> None:
         self._cloud, self._profile = cloud, profile
 
     def check(self) -> None:
-        """Raises `SandboxUnavailableError` where the cluster or the container is not there."""
+        """Raise `SandboxUnavailableError` if the cluster or the container does not exist."""
         profile = self._profile
         found = self._cloud.call("ecs", "describe_clusters", {"clusters": [profile.cluster]})
         if not any(each.status == "ACTIVE" for each in msgspec.convert(found, _Clusters).clusters):
@@ -116,7 +116,7 @@ class Tasks:
             )
 
     def start(self, secret: str) -> str:
-        """Starts a task that reads that secret; its ARN. Raises `NotLaunchedError`."""
+        """Start a task that reads that secret and return its ARN; raise `NotLaunchedError`."""
         profile = self._profile
         public = "ENABLED" if profile.assign_public_ip else "DISABLED"
         network = {
@@ -131,7 +131,7 @@ class Tasks:
             "launchType": "FARGATE",
             "count": 1,
             "startedBy": STARTED_BY,
-            # Asked twice, because an answer was lost, it is started once.
+            # Makes a retry after a lost response start only one task.
             "clientToken": secret.rpartition("/")[2][-64:],
             "networkConfiguration": {"awsvpcConfiguration": network},
             "overrides": {"containerOverrides": [override]},
@@ -143,20 +143,20 @@ class Tasks:
         return started.tasks[0].task_arn
 
     def look(self, arn: str) -> TaskState | None:
-        """What ECS says of the task; None where it does not know it, or not yet."""
+        """Return the state of the task; None if ECS does not know it, or not yet."""
         found = self._cloud.call("ecs", "describe_tasks", {"cluster": self._profile.cluster, "tasks": [arn]})
         return next(iter(msgspec.convert(found, _Tasks).tasks), None)
 
     def stop(self, arn: str, reason: str) -> None:
-        """Has the task stopped."""
+        """Request that the task stops."""
         self._cloud.call("ecs", "stop_task", {"cluster": self._profile.cluster, "task": arn, "reason": reason[:255]})
 
     def keep_secret(self, name: str, data: bytes) -> None:
-        """Makes a secret."""
+        """Create a secret."""
         self._cloud.call("secretsmanager", "create_secret", {"Name": name, "SecretBinary": data})
 
     def drop_secret(self, name: str) -> None:
-        """Removes the secret at once; one that is not there is gone already."""
+        """Delete the secret at once; a missing secret is no error."""
         arguments: dict[str, object] = {"SecretId": name, "ForceDeleteWithoutRecovery": True}
         try:
             self._cloud.call("secretsmanager", "delete_secret", arguments)
@@ -165,7 +165,7 @@ class Tasks:
                 raise
 
     def secrets(self) -> list[Secret]:
-        """All secrets of launches that there are."""
+        """Return all launch secrets."""
         found: list[Secret] = []
         arguments: dict[str, object] = {"Filters": [{"Key": "name", "Values": [SECRETS]}], "MaxResults": 100}
         while True:

@@ -1,4 +1,4 @@
-"""Sending: what a task needs of this machine, packed and put where the task finds it."""
+"""Uploads the program, its folders and the bundle for a task to the bucket."""
 
 import hashlib
 import logging
@@ -21,14 +21,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent: the launch, and the names of the program's files."""
+    """The launch payload, and the names of the program's uploaded files."""
 
     launch: Launch
     names: tuple[str, ...]
 
 
 def send(program: Program, profile: FargateProfile, run: RunFolder, bucket: Bucket, base: str) -> Sent:
-    """Puts the program, its folders and the bundle's code into the bucket, and says what the task is to do."""
+    """Upload the program, its folders and the bundle's code, and return the launch payload."""
     code = program.code.encode("utf-8", "surrogatepass")
     bucket.put(f"{base}program.py", code)
     work, _ = _parcel(run.work, run, bucket, base)
@@ -58,7 +58,7 @@ def send(program: Program, profile: FargateProfile, run: RunFolder, bucket: Buck
 
 
 def rewritten(module: Path, bundle: Path | None) -> str:
-    """The path in the task of a module of the bundle; raises `ValueError` for one that is not of the bundle."""
+    """Return a bundle module's path in the task; raise `ValueError` if it is outside of the bundle."""
     if bundle is None or not module.is_relative_to(bundle) or ".." in module.parts:
         raise ValueError(f"the module of tools {module.name!a} is not in the bundle's folder, so no task would have it")
     return f"{BUNDLES}/{bundle.name}/{module.relative_to(bundle).as_posix()}"
@@ -69,7 +69,7 @@ def _bundle(profile: FargateProfile, run: RunFolder, bucket: Bucket, base: str) 
         return None
     parcel, packed = _parcel(profile.bundle, run, bucket, base, "bundle")
     if packed.left:
-        _logger.warning("files of the bundle that tasks do not get: %s", ", ".join(packed.left[:10]))
+        _logger.warning("files of the bundle that are not sent to the task: %s", ", ".join(packed.left[:10]))
     return parcel
 
 

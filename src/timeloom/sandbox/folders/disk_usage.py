@@ -1,4 +1,4 @@
-"""Growth: what a program has written into its folders, measured without trusting a name in them."""
+"""Measures the files and disk space below untrusted folders without following links."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 MAX_DEPTH: Final = 64
-"""Deepest nesting of folders that is looked into. Less refuses source trees; more holds more descriptors at a time."""
+"""Deepest folder nesting that is measured. A lower limit refuses source trees; a higher one keeps more descriptors open
+at a time."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES: Final = 512
@@ -15,19 +16,19 @@ _BLOCK_BYTES: Final = 512
 
 @dataclass(slots=True)
 class Growth:
-    """What lies in some folders: how many files and folders, and the bytes they take on disk."""
+    """Number of files and folders below some folders, and the bytes they use on disk."""
 
     files: int = 0
     bytes: int = 0
     too_deep: bool = False
     closed: bool = False
-    """Whether there is a folder that its owner has closed to those who count."""
+    """Whether some folder is unreadable because its owner changed the permissions."""
 
 
 def measure(folders: Sequence[Path], most_files: int) -> Growth:
-    """What lies in them; counting stops beyond so many files, or at a folder that is nested too deep.
+    """Measure the folders; stop after `most_files` files, or below a folder that is nested too deep.
 
-    A file with several names counts once for each. Links are counted and never followed.
+    A file with several hard links counts once per link. Symbolic links count but are never followed.
     """
     found = Growth()
     for folder in folders:
@@ -38,7 +39,7 @@ def measure(folders: Sequence[Path], most_files: int) -> Growth:
 
 
 def _walk(top: int, found: Growth, most_files: int) -> None:
-    """Counts what is below, depth first; each folder is opened beneath the one before it."""
+    """Count everything below, depth first; open each folder relative to its parent."""
     opened = [top]
     waiting: list[list[str]] = [_counted(top, found)]
     try:
@@ -61,7 +62,7 @@ def _walk(top: int, found: Growth, most_files: int) -> None:
 
 
 def _counted(folder: int, found: Growth) -> list[str]:
-    """Adds what lies in the folder; the folders in it."""
+    """Add the entries of the folder and return the names of its subfolders."""
     inner: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -72,21 +73,21 @@ def _counted(folder: int, found: Growth) -> list[str]:
                 if entry.is_dir(follow_symlinks=False):
                     inner.append(entry.name)
     except PermissionError:
-        # It can be listed, but what is in it cannot be looked at.
+        # The folder can be listed, but its entries cannot be read.
         found.closed = True
     except OSError:
-        # It is being removed while it is looked at.
+        # The folder is being removed at the same time.
         pass
     return inner
 
 
 def _opened(name: str | Path, folder: int | None, found: Growth) -> int | None:
-    """A descriptor of the folder, if it is still one."""
+    """Return a descriptor of the folder, or None if it is no folder any more."""
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except PermissionError:
         found.closed = True
     except OSError:
-        # It is gone, or something else has its name now.
+        # The folder is gone, or its name now belongs to something else.
         pass
     return None

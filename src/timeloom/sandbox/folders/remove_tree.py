@@ -1,4 +1,4 @@
-"""Removal of folders that a program filled: however deep, however many names, whatever permissions it left."""
+"""Removes folders that an untrusted program filled, at any depth, with any names and permissions."""
 
 import contextlib
 import errno
@@ -14,12 +14,13 @@ _OURS: Final = stat.S_IRWXU
 
 
 def remove_folder(folder: Path) -> None:
-    """The folder is gone afterwards, with all that is in it; one that is not there, or that goes meanwhile, is gone.
+    """Remove the folder with all its content; a folder that is missing, or vanishes meanwhile, is no error.
 
-    No link is followed. The folder itself must be one that only we can write to; what lies in it may be anybody's.
+    Links are not followed. Only this user may have write access to the folder itself; its content may belong to any
+    user.
     """
     while folder.is_dir() and not folder.is_symlink():
-        # Where a part of it goes meanwhile, the rest is still to be removed.
+        # If a part vanishes meanwhile, the loop removes the rest.
         with contextlib.suppress(FileNotFoundError):
             _remove_all(folder)
     folder.unlink(missing_ok=True)
@@ -33,7 +34,7 @@ def _remove_all(folder: Path) -> None:
     try:
         names = _fresh(here)
         _clear(top, here, names, keep=_TRASH)
-        # Folders are moved to the top before they are emptied, so depth costs nothing: neither stack nor long paths.
+        # Folders are moved to the top before they are emptied, so depth costs neither stack nor long paths.
         while inner := _names(here):
             for name in inner:
                 _remove(here, name, names)
@@ -45,7 +46,7 @@ def _remove_all(folder: Path) -> None:
 
 
 def _fresh(folder: int) -> Iterator[str]:
-    """Names that nothing in the folder has."""
+    """Yield names that are unused in the folder."""
     taken = set(_names(folder))
     at = 0
     while True:
@@ -68,17 +69,17 @@ def _remove(trash: int, name: str, names: Iterator[str]) -> None:
         _clear(inner, trash, names)
     finally:
         os.close(inner)
-    # A process that is being killed may have put something there just now; it is met at the next look.
+    # A process that is being killed may have just added a file; the next pass removes it.
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=trash)
 
 
 def _opened(name: str, trash: int) -> int | None:
-    """A descriptor of the folder; None where it is none, but was put in the place of one."""
+    """Return a descriptor of the folder; None if something else has replaced it."""
     try:
         return os.open(name, _FOLDER, dir_fd=trash)
     except PermissionError:
-        # Never met by root, who must not change modes by name: a link in its place would lead elsewhere.
+        # Never reached by root, which must not chmod by name: a link in its place would lead elsewhere.
         os.chmod(name, _OURS, dir_fd=trash)
         return os.open(name, _FOLDER, dir_fd=trash)
     except NotADirectoryError:
@@ -90,7 +91,7 @@ def _opened(name: str, trash: int) -> int | None:
 
 
 def _clear(folder: int, trash: int, names: Iterator[str], keep: str = "") -> None:
-    """Empties the folder: what is a folder goes to the trash, all else goes for good."""
+    """Empty the folder: move subfolders to the trash, delete everything else."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
@@ -106,6 +107,6 @@ def _move(name: str, new: str, folder: int, trash: int) -> None:
     try:
         os.rename(name, new, src_dir_fd=folder, dst_dir_fd=trash)
     except PermissionError:
-        # A folder that its owner may not write to cannot be moved, because its `..` changes.
+        # Moving a folder changes its `..`, so its owner needs write permission on it.
         os.chmod(name, _OURS, dir_fd=folder)
         os.rename(name, new, src_dir_fd=folder, dst_dir_fd=trash)

@@ -1,7 +1,7 @@
-"""Run folders: the folders on disk of one execution, and what removes those of supervisors that died.
+"""Creates the folders of one execution and removes those of dead supervisors.
 
-A supervisor has a folder of its own below the root, with a file that it keeps locked for as long as it lives; the
-system lets go of the lock when a process ends, however it ends. Run folders lie in the supervisor's.
+Each supervisor has one folder below the root, with a file that it keeps locked. The kernel releases the lock when the
+process ends for any reason. Run folders lie in the supervisor's folder.
 """
 
 import fcntl
@@ -27,25 +27,25 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The user and the group to whom the folders of a program belong; on this machine, not in a sandbox."""
+    """The host user and group that own the folders of a program; the ids inside a sandbox may differ."""
 
     uid: int
     gid: int
 
     @property
     def is_self(self) -> bool:
-        """Whether that is who we are, so that nothing must be given away."""
+        """Whether this is the current user, so that no `chown` is needed."""
         return self.uid == os.geteuid()
 
     def give(self, place: Path | int) -> None:
-        """Makes it theirs."""
+        """Change the owner of the file or folder to this user."""
         if not self.is_self:
             os.chown(place, self.uid, self.gid)
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The folders of one execution; only `work` and `out` are the program's to write to."""
+    """The folders of one execution; the program can write only to `work` and `out`."""
 
     path: Path
 
@@ -62,7 +62,7 @@ class RunFolder:
         return self.path / "sock"
 
     def put(self, inputs: Mapping[str, Path], owner: Owner) -> None:
-        """Copies the files into `out`; raises `PathError` for a place outside it, and the system's `OSError`."""
+        """Copy the files into `out`; raise `PathError` for a path outside it, and `OSError` from the system."""
         for place, source in inputs.items():
             check_relative(place)
             target = self.out
@@ -75,25 +75,25 @@ class RunFolder:
             _copy(source, target / name, owner)
 
     def remove(self) -> None:
-        """Removes it with all that is in it."""
+        """Remove the folder with all its content."""
         remove_folder(self.path)
 
 
 class RunFolders:
-    """The folder of this supervisor, in which it makes run folders."""
+    """This supervisor's folder, in which it creates run folders."""
 
     def __init__(self, path: Path, lock: int, ids: Ids, swept: tuple[str, ...]) -> None:
         """Use `open`."""
         self.path = path
         self.swept = swept
-        """The names of the dead ones' folders, which were removed."""
+        """Names of the removed folders of dead supervisors."""
 
         self._lock: int | None = lock
         self._ids = ids
 
     @classmethod
     def open(cls, root: Path, ids: Ids) -> "RunFolders":
-        """A new folder below the root; what supervisors left there that are dead is removed."""
+        """Create a supervisor folder below the root and remove those of dead supervisors."""
         _make_private(root)
         swept = _sweep(root)
         while True:
@@ -108,7 +108,7 @@ class RunFolders:
                 return cls(path, lock, ids, swept)
 
     def make(self, owner: Owner) -> RunFolder:
-        """New and empty folders, writable by their owner where a program writes."""
+        """Create the empty folders of one execution; `work` and `out` belong to the owner."""
         run = RunFolder(self.path / f"{self._ids.bits() % 16**16:016x}")
         try:
             run.path.mkdir()
@@ -124,7 +124,7 @@ class RunFolders:
         return run
 
     def close(self) -> None:
-        """Removes this supervisor's folder."""
+        """Remove this supervisor's folder."""
         if self._lock is not None:
             remove_folder(self.path)
             os.close(self._lock)
@@ -132,7 +132,7 @@ class RunFolders:
 
 
 def _make_private(root: Path) -> None:
-    """The root is a folder of ours to which nobody else has access; in a shared place somebody may have been first."""
+    """Create the root with access for this user only; another user may have created it first in a shared place."""
     root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
@@ -152,14 +152,14 @@ def _sweep(root: Path) -> tuple[str, ...]:
 
 
 def _locked(path: Path) -> int | None:
-    """The locked file of a supervisor's folder; None where another process has it locked, or has removed it."""
+    """Lock a supervisor's folder and return the descriptor; None if another process holds or removed it."""
     try:
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have removed the folder between the two.
+        # Another process may have removed the folder between open and lock.
         if (path / _LOCK).stat().st_ino == os.fstat(lock).st_ino:
             return lock
     except (BlockingIOError, FileNotFoundError):

@@ -1,12 +1,12 @@
-"""The program of a sandbox's interpreter: waits for a program, runs it, and takes its questions to the supervisor.
+"""Runs in the guest interpreter: waits for a program, runs it, and sends its requests to the supervisor.
 
     python -I bootstrap.py SOCKET [--preload numpy,pandas]      the token is the first line of standard input
 
-It is one file that imports nothing but the standard library of Python 3.9 or newer, so that it can be copied into any
-image. What is slow to import is imported where it is first needed, because most programs print something and end. It
-protects nothing: whatever runs in its process can change it, so limits are set and questions are judged outside.
+This single file imports only the standard library of Python 3.9 or newer, so it can be copied into any image. Modules
+that are slow to import are imported at first use, because most programs print something and end. It enforces nothing:
+the program can change anything in its process, so limits and permissions are checked outside.
 """
-# ruff: noqa: PLC0415, PTH103, PTH118, PTH123, T201 - for what the docstring says: late imports, and no pathlib; a program prints
+# ruff: noqa: PLC0415, PTH103, PTH118, PTH123, T201 - late imports and no pathlib (see the docstring); a program prints
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import sys
 VERSION = 1
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 NEEDED_LATER = "json,threading,concurrent.futures,asyncio,pathlib,traceback"
-SIGNALLED = 128  # beyond which an exit code may also be that of a signal
+SIGNALLED = 128  # a higher exit code may also mean a signal
 TOP_LEVEL_AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 LARGE_PAGE = 2 * 1024 * 1024
@@ -45,11 +45,11 @@ else:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the one program that the supervisor sends; its exit code."""
+    """Run the one program that the supervisor sends and return its exit code."""
     token = sys.stdin.readline().strip()
-    # A program that asks for input gets the end of it, and nothing else that may come this way.
+    # A program that reads its input gets end-of-file, and never the rest of this stream.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    # Before `socket` is imported, whose class is made of it.
+    # Before `socket` is imported, whose class derives from this one.
     _socket.socket = Socket
     streams: Any = (sys.stdout, sys.stderr)
     for stream in streams:
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
     if arguments[1:2] == ["--preload"]:
         _preload(NEEDED_LATER.split(",") + arguments[2].split(","))
     line = Line(arguments[0], token)
-    # While the supervisor looks at who has come: the first of each takes some time, and every program needs both.
+    # Warm up both while the supervisor checks the connection: the first use is slow, and every program needs them.
     compile("", "", "exec")
     _decoded("{}")
     start = line.first()
@@ -80,11 +80,11 @@ def _preload(names: list[str]) -> None:
         names.append("matplotlib.pyplot")
     room = _room()
     for name in filter(None, names):
-        # A library that does not load here is as good as one that is not installed.
+        # A library that fails to load here is treated as not installed.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     del room
-    # What was loaded is never garbage: looking through all of it again would be a program's first 50 ms.
+    # Loaded modules are never garbage; scanning them again would cost a program its first 50 ms.
     gc.collect()
     gc.freeze()
     with contextlib.suppress(Exception):
@@ -92,9 +92,9 @@ def _preload(names: list[str]) -> None:
 
 
 def _room() -> list[bytes]:
-    """Memory for small objects in one piece: in many, among the libraries, it would not fill large pages.
+    """Reserve memory for small objects in one piece; scattered among the libraries, it would not fill large pages.
 
-    What is given back holds it until it is used; what was not used then goes.
+    The returned list holds the memory until the libraries use it. Freeing the list releases the unused rest.
     """
     blocks = [b""] * (ROOM // BLOCK)
     for at in range(len(blocks)):
@@ -103,7 +103,7 @@ def _room() -> list[bytes]:
 
 
 def _enlarge_pages() -> None:
-    """Has what was loaded put into large pages, by kernels that do so (6.1): they take a process apart the sooner."""
+    """Move loaded modules into huge pages (Linux 6.1), which makes the process exit sooner."""
     import ctypes
 
     advise = ctypes.CDLL(None).madvise
@@ -115,7 +115,7 @@ def _enlarge_pages() -> None:
 
 
 def _filled_memory() -> Generator[tuple[int, int], None, None]:
-    """Where memory lies that is not of a file, and nearly all of which is used: nothing is to become larger."""
+    """Yield the anonymous memory ranges that are nearly full, so that huge pages add no memory."""
     start = end = 0
     with open("/proc/self/smaps", encoding="utf-8") as lines:
         for line in lines:
@@ -140,21 +140,21 @@ def _settle_in(env: dict[str, str], folders: list[str]) -> dict[str, str]:
 
 
 class NotThere:
-    """What a class has in place of a method that it is not to have: whoever looks for it does not find it."""
+    """Descriptor that hides an inherited method: looking it up raises `AttributeError`."""
 
     def __get__(self, _instance: object, _owner: object) -> object:
         raise AttributeError("programs cannot send messages with ancillary data; use send")
 
 
 class Socket(_socket.socket):
-    """A socket without `sendmsg`, which is refused here, so that libraries that can do without it do."""
+    """A socket without `sendmsg`, which seccomp denies, so that libraries use their fallback."""
 
     __slots__ = ()
     sendmsg = NotThere()  # pyright: ignore[reportAssignmentType]
 
 
 class Line:
-    """The connection to the supervisor; each process of the program has its own."""
+    """The connection to the supervisor; each of the program's processes has a separate one."""
 
     def __init__(self, path: str, token: str) -> None:
         self._path, self._token = path, token
@@ -166,19 +166,19 @@ class Line:
         os.register_at_fork(after_in_child=self._forget)
 
     def first(self) -> dict[str, Any]:
-        """The first message of the supervisor."""
+        """Return the supervisor's first message."""
         body = _received(self._socket)
         if not body:
             raise SystemExit("the supervisor is gone")
         return _decoded(body.decode())
 
     def ask(self, **question: str) -> Future[Envelope]:
-        """Sends the question; what comes of it is an envelope, whatever happens."""
+        """Send the request; the future always resolves to an envelope, also on failure."""
         import json
         from concurrent.futures import Future
 
         future: Future[Envelope] = Future()
-        # A future that runs cannot be cancelled: who stops waiting for it does not take it away from others.
+        # A running future cannot be cancelled, so one waiter that gives up does not affect the others.
         future.set_running_or_notify_cancel()
         with self._lock:
             self._asked += 1
@@ -194,12 +194,12 @@ class Line:
         return future
 
     def wait_for_all(self) -> None:
-        """Waits for the answers to questions that nobody has waited for."""
+        """Wait for the answers to all pending requests."""
         for future in list(self._futures.values()):
             future.result()
 
     def tell_exit(self, code: int) -> None:
-        """Says that the program ends by itself with that code, which could be taken for a signal's."""
+        """Announce that the program exits by itself with that code, which could be mistaken for a signal's."""
         import contextlib
 
         with self._lock, contextlib.suppress(OSError):
@@ -233,18 +233,18 @@ class Line:
             self._end()
 
     def _end(self) -> None:
-        """Nobody will answer any more."""
+        """Fail all pending requests, because no more answers will come."""
         while self._futures:
             _, future = self._futures.popitem()
             future.set_result(failed("tool_call_error", "the supervisor is gone"))
 
     def _forget(self) -> None:
-        """In a process that was forked: the connection is the parent's."""
+        """Drop the connection in a forked child: it belongs to the parent."""
         self._socket, self._lock, self._futures = None, _thread.allocate_lock(), {}
 
 
 def _received(connection: _socket.socket | None) -> bytes:
-    """The body of the next frame; nothing where the connection has ended."""
+    """Return the body of the next frame; empty if the connection has ended."""
     prefix = _exactly(connection, 4)
     return _exactly(connection, int.from_bytes(prefix, "big")) if prefix else b""
 
@@ -263,7 +263,7 @@ def _exactly(connection: _socket.socket | None, size: int) -> bytes:
 
 
 def _decoded(text: str) -> dict[str, Any]:
-    """The JSON object, without the `json` package where that works: it takes as long to import as Python to start."""
+    """Decode a JSON object without importing `json`, if possible: the import takes as long as starting Python."""
     try:
         from _json import make_scanner
     except ImportError:
@@ -280,7 +280,7 @@ def _decoded(text: str) -> dict[str, Any]:
 
 
 def failed(code: str, message: str) -> Envelope:
-    """The envelope of a call that failed on this side."""
+    """Return the envelope of a call that failed on the guest side."""
     return {"ok": False, "error": {"code": code, "message": message}, "ret": None}
 
 
@@ -288,7 +288,7 @@ def failed(code: str, message: str) -> Envelope:
 
 
 class Awaited:
-    """A value that may be awaited, and need not be; event loops take it for a coroutine."""
+    """Mixin for a value that may be awaited but need not be; event loops treat it as a coroutine."""
 
     _waiting: Any = None
 
@@ -318,7 +318,7 @@ class Texts(Awaited, str):
 class Rows(Awaited, AnyList):
     """A list that may be awaited."""
 
-    # Event loops keep what they wait for in sets.
+    # Event loops keep awaited objects in sets, so they must be hashable.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
 
@@ -329,15 +329,15 @@ class Fields(Awaited, AnyDict):
 
 
 class Answer(Fields):
-    """What came of a call: `ok`, `error` and `ret`. In a running event loop it is on its way until it is used."""
+    """The result of a call: `ok`, `error` and `ret`. In a running event loop it is pending until first used."""
 
     def __init__(self, future: Future[Envelope]) -> None:
-        # With its keys, because what looks at a dict from C takes an empty one at its word.
+        # With its keys, because C code reads the dict directly and would see an empty one.
         super().__init__(ok=None, error=None, ret=None)
         self._future: Future[Envelope] | None = future
 
     def settle(self) -> Answer:
-        """Waits for what came of the call, without an event loop."""
+        """Wait for the result of the call, without an event loop."""
         future, self._future = self._future, None
         if future is not None:
             self.update(future.result())
@@ -384,7 +384,7 @@ class FetchError(LookupError):
 
 
 class OutDir(str):
-    """The folder of a program's files: a text for `os.path`, and whatever a `Path` can do."""
+    """The program's output folder: a string for `os.path` with the methods of a `Path`."""
 
     def __truediv__(self, other: str) -> Path:
         return self._path() / other
@@ -399,7 +399,7 @@ class OutDir(str):
 
 
 class Tools:
-    """The functions through which a program asks the supervisor for something."""
+    """The functions through which a program sends requests to the supervisor."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -420,7 +420,7 @@ class Tools:
 
         It may be awaited. Raises `FetchError` where there is nothing.
         """
-        # A file's name may hold what no JSON can; as a question mark it is refused as any other wrong path.
+        # A file name may contain characters that JSON cannot; with a question mark it is refused like any wrong path.
         text = str(path).encode(errors="replace").decode()
         answer = self._line.ask(kind="fetch", path=text).result()
         if not answer["ok"]:
@@ -432,7 +432,7 @@ class Tools:
         return kind(found) if kind else found
 
     def stub(self, tool: dict[str, Any]) -> Callable[..., Answer]:
-        """The function that calls the tool, with its parameters by place or by name."""
+        """Return the function that calls the tool, with positional or keyword arguments."""
         names: list[str] = tool["params"]
 
         def function(*arguments: object, **named: object) -> Answer:
@@ -449,7 +449,7 @@ class Tools:
 
 
 def _plain(value: Any) -> object:
-    """What JSON can hold of it: arrays and numbers of numpy, frames, times, paths and sets."""
+    """Convert a value to what JSON supports: numpy arrays and numbers, frames, times, paths and sets."""
     for method in ("tolist", "to_dict", "isoformat", "__fspath__"):
         if hasattr(value, method):
             return getattr(value, method)()
@@ -467,7 +467,7 @@ def _in_event_loop() -> bool:
 
 
 def _namespace(line: Line, stubs: list[dict[str, Any]], out_dir: str) -> ModuleType:
-    """The module that the program becomes, with what it may use in it and importable."""
+    """Create the program's main module, with the tool modules in it and importable."""
     tools = Tools(line)
     context_tools, io_tools = ModuleType("context_tools"), ModuleType("io_tools")
     context_tools.fetch_ctx, context_tools.FetchError = tools.fetch_ctx, FetchError  # type: ignore[attr-defined]
@@ -475,7 +475,7 @@ def _namespace(line: Line, stubs: list[dict[str, Any]], out_dir: str) -> ModuleT
     modules = {"context_tools": context_tools, "ctx_tools": context_tools, "io_tools": io_tools}
     taken = set(sys.modules) | set(getattr(sys, "stdlib_module_names", ()))
     for stub in stubs:
-        # A tool must not take the place of a library; it can still be called by its id.
+        # A tool must not shadow a library; it can still be called by its id.
         if stub["module"] not in taken:
             module = modules.setdefault(stub["module"], ModuleType(stub["module"]))
             setattr(module, stub["function"], tools.stub(stub))
@@ -491,9 +491,9 @@ def _file_name(name: str) -> str:
 
 
 def _run(source: str, file: str, namespace: ModuleType, place: dict[str, str]) -> int:
-    """Runs the program as the main module; its exit code."""
+    """Run the program as the main module and return its exit code."""
     try:
-        # As a file, so that tracebacks and whatever else reads sources find its lines.
+        # As a file, so that tracebacks and `inspect` find its lines.
         with open(file, "w", encoding="utf-8", errors="surrogatepass") as written:
             written.write(source)
     except OSError as error:
@@ -505,7 +505,7 @@ def _run(source: str, file: str, namespace: ModuleType, place: dict[str, str]) -
         _execute(source, file, namespace)
     except SystemExit as error:
         return _exit_code(error.code)
-    except BaseException as error:  # noqa: BLE001 - whatever a program raises is its end
+    except BaseException as error:  # noqa: BLE001 - any exception ends the program
         _show(error, tuple(folder + "/" for folder in (place["WORKDIR"], place["OUTPUT_DIR"])))
         return 1
     return 0
@@ -531,7 +531,7 @@ def _exit_code(code: object) -> int:
 
 
 def _show(error: BaseException, own: tuple[str, ...]) -> None:
-    """Prints the traceback, with the lines of the program and of the files that it wrote itself."""
+    """Print the traceback, only with frames of the program and of files that it wrote."""
     import traceback
 
     shown = traceback.TracebackException(type(error), error, error.__traceback__)

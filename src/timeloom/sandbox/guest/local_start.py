@@ -1,7 +1,7 @@
-"""The first program of an isolated interpreter: sets up what `site` would, in a fraction of its time, then bootstraps.
+"""Sets up an isolated interpreter as `site` would, in a fraction of the time, then runs the bootstrap.
 
-It is compiled and run by `python -I -S` with nothing of timeloom in reach, and needs Python 3.9 or newer. What it is
-given is in one file, which the same interpreter wrote when the sandbox was opened (`interpreter.py`).
+`python -I -S` runs this file, compiled, without any access to timeloom; it needs Python 3.9 or newer. All its input is
+in one file, which the same interpreter wrote when the sandbox was opened (`local/interpreter.py`).
 """
 
 import _sitebuiltins
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def main(setup_file: str, arguments: "list[str]") -> None:
-    """Ends the process with the exit code of its program."""
-    # Not by pathlib: importing it takes longer than all of this.
+    """Run the bootstrap and end the process with the exit code of its program."""
+    # Not pathlib: importing it takes longer than this whole function.
     with open(setup_file, "rb") as file:  # noqa: PTH123
-        # Not by `load`, which asks the file for every few bytes.
+        # Not `load`, which reads the file a few bytes at a time.
         setup: Setup = marshal.loads(file.read())
     sys.prefix, sys.exec_prefix, sys.path[:], code = setup
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D")
@@ -36,7 +36,7 @@ def main(setup_file: str, arguments: "list[str]") -> None:
 
 
 def _end(exit_code: int) -> None:
-    """As an interpreter ends, but without taking apart what it has loaded: that takes longer than most programs."""
+    """Exit like an interpreter, but without freeing loaded modules, which takes longer than most programs run."""
     threading = sys.modules.get("threading")
     try:
         if threading is not None:

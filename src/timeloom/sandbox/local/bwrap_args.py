@@ -1,4 +1,4 @@
-"""Arguments of bubblewrap: what a program sees of this machine, and what it is kept apart from."""
+"""Builds the bubblewrap arguments, which define a program's view of this machine."""
 
 import math
 import resource
@@ -16,14 +16,15 @@ WORKSPACE: Final = Path("/workspace")
 TMP: Final = "/tmp"
 SHM: Final = "/dev/shm"
 IN_MEMORY: Final = (TMP, SHM)
-"""The file systems in memory that a program can write to."""
+"""The in-memory file systems that a program can write to."""
 
 ADDRESS_SPACE_BYTES: Final = 1024 * MIB
-"""What a process may address beyond the memory it may have. Less breaks libraries that reserve and do not use; with
-more, a program that asks for too much is killed by the watchdog where an exception would have told it."""
+"""Address space of a process beyond its memory limit. A smaller value breaks libraries that reserve memory without
+using it. With a larger one, the watchdog kills a program that asks for too much, where it would have got an
+exception."""
 
 EXTRA_CPU_S: Final = 10
-"""Processor time of a process beyond what a program has: the watchdog comes first, this is for when it cannot."""
+"""Processor seconds of a process beyond the limit of its program: a safety net in case the watchdog fails."""
 
 _HIDDEN: Final = ("/proc/cmdline", "/proc/kcore", "/proc/keys")
 _ENVIRONMENT: Final = {
@@ -33,26 +34,26 @@ _ENVIRONMENT: Final = {
     "LANG": "C.UTF-8",
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": f"{TMP}/matplotlib",
-    # Every thread of a library counts as a process, and there is no more processor for many than for one.
+    # Every library thread counts as a process, and more threads get no more processor time.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
 
 Seen = Callable[[Path], Path]
-"""Where a path of this machine lies for who starts bubblewrap."""
+"""Maps a host path to its path in the mount namespace where bubblewrap starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What of this machine every program sees, and as whom it sees itself."""
+    """The parts of this machine that every program sees, and the user it sees itself as."""
 
     interpreter: Interpreter
     etc: Path
-    """What programs have as `/etc`, with the interpreter's first programs in it."""
+    """The guest's `/etc`, which also contains the compiled start files of the interpreter."""
 
     fonts: Path
-    """A folder with matplotlib's list of fonts, when it was made."""
+    """A folder with matplotlib's font list, once it has been created."""
 
     uid: int
     gid: int
@@ -60,7 +61,7 @@ class Host:
 
 
 def shared_arguments(host: Host, seen: Seen) -> Iterator[str]:
-    """Those that are the same for every program; they come first."""
+    """Yield the arguments that are the same for every program; they come first."""
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net")
     yield from ("--unshare-cgroup", "--uid", str(host.uid), "--gid", str(host.gid), "--hostname", "sandbox")
     yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL")
@@ -77,18 +78,18 @@ def shared_arguments(host: Host, seen: Seen) -> Iterator[str]:
 
 
 def own_arguments(host: Host, run: RunFolder, seen: Seen) -> Iterator[str]:
-    """Those of one execution: its folders."""
+    """Yield the arguments of one execution: its folders."""
     for font_list in host.fonts.iterdir():
         yield from ("--ro-bind", str(seen(font_list)), f"{_ENVIRONMENT['MPLCONFIGDIR']}/{font_list.name}")
     yield from ("--bind", str(seen(run.work)), str(WORKSPACE / "work"))
     yield from ("--bind", str(seen(run.out)), str(WORKSPACE / "out"))
     yield from ("--ro-bind", str(seen(run.sock)), str(WORKSPACE / "sock"))
-    # The root itself is a file system in memory without a limit.
+    # The root is an in-memory file system without a size limit.
     yield from ("--remount-ro", "/", "--chdir", str(WORKSPACE / "work"))
 
 
 def command(host: Host, preload: Sequence[str]) -> Iterator[str]:
-    """What is run in the sandbox: an interpreter that waits for its program."""
+    """Yield the command to run in the sandbox: an interpreter that waits for its program."""
     yield from (str(host.interpreter.python), "-I", "-S", f"/etc/{START_FILE}", f"/etc/{SETUP_FILE}")
     yield str(WORKSPACE / "sock" / SOCKET)
     if preload:
@@ -96,9 +97,9 @@ def command(host: Host, preload: Sequence[str]) -> Iterator[str]:
 
 
 def resource_limits(limits: Limits) -> dict[int, int]:
-    """The limits of each process; set when it has its user namespace, because before that all of a user's would count.
+    """Return the rlimits of each process; set inside the user namespace, or they would count all its processes.
 
-    One process more than the program's: the first of its namespace.
+    The process limit is one higher than the program's, for pid 1 of its namespace.
     """
     return {
         resource.RLIMIT_AS: limits.memory_bytes + ADDRESS_SPACE_BYTES,
@@ -121,19 +122,19 @@ def _system() -> Iterator[str]:
 
 def _mounts(tmp_bytes: int) -> Iterator[str]:
     yield from ("--proc", "/proc")
-    # The first process is bubblewrap's and runs without the filter of system calls; who could write to its memory
-    # would be rid of it too.
+    # Pid 1 is bubblewrap itself and runs without the seccomp filter; a program that could write to its memory would
+    # escape the filter.
     yield from ("--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
     for name in (name for name in _HIDDEN if Path(name).exists()):
-        # A device where devices are not allowed cannot be opened.
+        # The mount forbids devices, so the file cannot be opened.
         yield from ("--ro-bind", "/dev/null", name)
-    # Who could write there could make the kernel spare it when memory runs out.
+    # A writable `/proc` would let a program protect itself from the OOM killer.
     yield from ("--remount-ro", "/proc")
-    # Not by `--dev`, which makes terminals too, and for them another user namespace.
+    # Not `--dev`, which also creates terminals and a second user namespace for them.
     yield from ("--tmpfs", "/dev")
     for name in ("null", "full", "random", "urandom"):
         yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
-    # It reads alike; but what is mapped of the real one, and shared, is memory that no process counts as its own.
+    # It reads the same, but shared mappings of the real `/dev/zero` are memory that no process is charged for.
     yield from ("--dev-bind", "/dev/full", "/dev/zero")
     for target, name in (("/proc/self/fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")):
         yield from ("--symlink", target, f"/dev/{name}")

@@ -1,4 +1,4 @@
-"""Refusals: what a machine lacks that cannot isolate a program, in words that say what to do about it."""
+"""Builds the error messages for a machine that cannot isolate a program, each with its fix."""
 
 import errno
 import os
@@ -51,9 +51,9 @@ _PATH: Final = re.compile(r"/[^\s:]+")
 
 
 def refusal(said: str) -> SandboxUnavailableError:
-    """The error for what bubblewrap, or what it was to run, said before it ended."""
+    """Return the error for the standard error output of bubblewrap, or of the command it ran."""
     line = next((line for line in said.splitlines() if line.strip()), "it ended without a word")
-    # A path of this machine is nobody's business.
+    # Do not reveal paths of this machine.
     line = _PATH.sub("…", line)[:_SHOWN_CHARS]
     if line.startswith("bwrap:") and any(each in line for each in _MEANS_NAMESPACES):
         return SandboxUnavailableError(f"{_NAMESPACES} ({line})")
@@ -61,7 +61,7 @@ def refusal(said: str) -> SandboxUnavailableError:
 
 
 def full_disk(folder: Path) -> str:
-    """What is said where there is no room on the disk of the folder; nothing where there is."""
+    """Return a message if the folder's disk is full, otherwise an empty text."""
     found = os.statvfs(folder)
     has_room = found.f_bavail * found.f_frsize >= _FULL_BYTES and (found.f_favail or not found.f_files)
     return "" if has_room else _FULL
@@ -69,7 +69,7 @@ def full_disk(folder: Path) -> str:
 
 @contextmanager
 def in_words() -> Generator[None]:
-    """Raises `SandboxUnavailableError` in the place of an error of the system that is no fault of a program."""
+    """Turn system errors that are not the program's fault into `SandboxUnavailableError`."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What programs have as `/etc`: who they are, and the few files of the host that libraries read."""
+"""Creates the guest's `/etc`: its user and the few host files that libraries read."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ _HOST: Final = Path("/etc")
 
 
 def make_etc(folder: Path, uid: int, gid: int) -> Path:
-    """The folder, filled; the host's own names people and things that are none of a program's business."""
+    """Create and fill the folder; the host's `/etc` stays hidden, because it contains accounts and settings."""
     folder.mkdir()
     _write(folder / "passwd", f"program:x:{uid}:{gid}::/workspace/work:/usr/sbin/nologin\n")
     _write(folder / "group", f"program:x:{gid}:\n")
@@ -26,7 +26,7 @@ def make_etc(folder: Path, uid: int, gid: int) -> Path:
 
 
 def _copy_links(source: Path, target: Path) -> None:
-    """Debian has some libraries under names that are links to links that lie here."""
+    """Copy the links in `/etc/alternatives`, through which Debian provides some libraries."""
     target.mkdir(mode=0o755)
     for link in source.iterdir():
         if link.is_symlink():

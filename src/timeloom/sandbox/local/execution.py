@@ -1,4 +1,4 @@
-"""An execution: a program in its cell, from its first line to the end of its last process."""
+"""Executes one program in a local worker, from its first line until its last process has ended."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from timeloom.sandbox.watchdog import Watchdog
 
 
 async def execute(cell: Cell, program: Program, broker: Broker, output: Output, grace_s: float) -> Ran:
-    """Runs the program to its end, within its limits; afterwards none of its processes is left."""
+    """Run the program to its end within its limits; none of its processes is left afterwards."""
     assert cell.stdout is not None
     assert cell.stderr is not None
     await cell.limit_to(program.limits)
     if program.inputs:
         await asyncio.to_thread(cell.berth.run.put, program.inputs, cell.place.owner)
     for stream in (cell.stdout, cell.stderr):
-        # What libraries said while they were loaded is not what the program says.
+        # Output of libraries while they were loaded is not output of the program.
         discard(stream)
     folders = (cell.berth.run.work, cell.berth.run.out)
     watchdog = Watchdog(program.limits, cell.tree(), folders, in_memory=cell.in_memory, group=cell.berth.group)
@@ -47,7 +47,7 @@ async def execute(cell: Cell, program: Program, broker: Broker, output: Output, 
     ended = await exit_of(cell.exit_code(), cell.berth.door)
     out = cell.berth.run.out
     ran = how_it_ran(ended, out, watchdog, printed, wall_s, breach or watchdog.of_kernel())
-    # A program is not told whose disk it is that has no room.
+    # The program itself cannot tell that the host disk is full, so add that here.
     return replace(ran, detail=full_disk(out)) if ran.exit_code and not ran.detail else ran
 
 

@@ -1,4 +1,4 @@
-"""Matplotlib's list of fonts, which takes it seconds to make: made once, in a sandbox, and given to all others."""
+"""Creates matplotlib's font list once in a sandbox, because building it takes seconds."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Nobody:
-    """A broker that has nothing."""
+    """A broker that refuses every request."""
 
     async def call(self, tool_id: str, params: str) -> str:
         return '{"ok": false, "error": null, "ret": null}'
@@ -40,7 +40,7 @@ class _Nobody:
 
 
 async def make_font_list(place: Place) -> None:
-    """Leaves the list in the folder that all sandboxes of the place see; without matplotlib, nothing."""
+    """Write the font list into the folder that all workers see; without matplotlib, write nothing."""
     cell = await start_cell(place, _LIMITS, ())
     try:
         await _made(place, cell)
@@ -53,7 +53,7 @@ async def _made(place: Place, cell: Cell) -> None:
     ran = await execute(cell, program, _Nobody(), lambda _stream, _text: None, 0.0)
     name = Path(ran.stdout_tail.strip()).name
     if ran.exit_code != 0 or not name.startswith("fontlist"):
-        _logger.debug("there is no list of fonts for matplotlib: %s", ran.stderr_tail[-200:])
+        _logger.debug("could not create the font list of matplotlib: %s", ran.stderr_tail[-200:])
         return
     with contextlib.suppress(OSError):
         await asyncio.to_thread(_keep, ran.out_dir / FILE, place.host.fonts / name)

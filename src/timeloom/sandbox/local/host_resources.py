@@ -1,4 +1,4 @@
-"""Berths: what an execution has outside of its sandbox, before there is one: its folders, its door and its group."""
+"""Allocates the host resources of an execution: its folders, broker socket and control group."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Berth:
-    """The place of one execution on this machine; used once."""
+    """The host resources of one execution; used once."""
 
     run: RunFolder
     door: Door
@@ -25,7 +25,7 @@ class Berth:
     group: Group | None
 
     async def close(self) -> None:
-        """Removes it; its processes are gone."""
+        """Release the resources; the processes must be gone."""
         await self.door.close()
         await asyncio.to_thread(self._remove)
 
@@ -36,7 +36,7 @@ class Berth:
 
 
 class Berths:
-    """Makes berths, and keeps one ready: making it takes a tenth of the time in which an interpreter starts."""
+    """Allocates host resources and keeps one set ready, because creating it takes a tenth of an interpreter start."""
 
     def __init__(self, folders: RunFolders, owner: Owner, groups: tuple[Hierarchy, ...], ids: Ids) -> None:
         self.folders = folders
@@ -47,28 +47,28 @@ class Berths:
         self._closed = False
 
     async def take(self) -> Berth:
-        """One that nobody else has."""
+        """Return a set of resources for exclusive use."""
         ready, self._ready = self._ready, None
         return ready or await self._make()
 
     async def prepare(self) -> None:
-        """Makes one for whoever comes next."""
+        """Create the set for the next execution."""
         if self._ready is not None or self._closed:
             return
         try:
             made = await self._make()
         except OSError as error:
-            # Whoever comes next makes it themselves, or is told why it cannot be.
-            _logger.debug("no place could be made for the next program: %s", error)
+            # The next execution tries again and reports the error if it fails too.
+            _logger.debug("could not prepare host resources for the next program: %s", error)
             return
-        # Others may have done the same, or closed, meanwhile.
+        # Another task may have prepared a set, or closed this, meanwhile.
         if self._ready is not None or self._closed:
             await made.close()
         else:
             self._ready = made
 
     async def close(self) -> None:
-        """Removes what nobody took, and the folder of all."""
+        """Remove the unused set and the folder of all executions."""
         self._closed = True
         if self._ready is not None:
             await self._ready.close()

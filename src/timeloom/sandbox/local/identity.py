@@ -1,4 +1,4 @@
-"""Who a process really is: seen from outside, because what it sees itself may only look harmless."""
+"""Verifies from outside that a process is isolated, because its own view could be wrong."""
 
 from functools import cache
 from pathlib import Path
@@ -12,9 +12,9 @@ _NONE: Final = "0000000000000000"
 
 
 def check_identity(pid: int, owner: Owner) -> None:
-    """Raises unless the process is that user's by the kernel's own account, in a user namespace that is not ours.
+    """Raise unless the kernel reports the process as that user, in a user namespace other than ours.
 
-    A sandbox that root started may call its user 1001, and that user may still be root.
+    A sandbox that root started may show its user as 1001 while that user is still root on the host.
     """
     fields = _status(pid)
     right = (
@@ -29,7 +29,7 @@ def check_identity(pid: int, owner: Owner) -> None:
 
 
 def check_isolated(pid: int) -> None:
-    """Raises unless the process has namespaces of its own, runs under the filter and has no capabilities."""
+    """Raise unless the process has separate namespaces, the seccomp filter and no capabilities."""
     shared = [name for name in _NAMESPACES if _namespace(str(pid), name) == _own(name)]
     if shared:
         raise SandboxUnavailableError(f"a program would have shared our namespace ({', '.join(shared)})")

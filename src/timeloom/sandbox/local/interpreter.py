@@ -1,4 +1,4 @@
-"""The interpreter of the programs: where it lies, and what of this machine it needs to see."""
+"""Finds the interpreter for programs and the folders that it needs."""
 
 import errno
 import os
@@ -37,17 +37,17 @@ _OF_INSTALLATION: Final = ("bin", "lib", "lib64")
 _OF_ENVIRONMENT: Final = (*_OF_INSTALLATION, "include", "share", "pyvenv.cfg")
 
 SYSTEM_FOLDERS: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
-"""What every program sees of this machine, wherever its interpreter lies."""
+"""Folders of this machine that every program sees, with any interpreter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter, and the folders and files that it needs beside the system's own."""
+    """An interpreter, and the folders and files that it needs besides the system folders."""
 
     python: Path
     parts: tuple[Path, ...]
     links: tuple[tuple[Path, Path], ...] = ()
-    """Places beside them that are to be links, and where those lead: of the folders around them nothing is shown."""
+    """Paths outside of these parts that must be links, and their targets; their parent folders stay hidden."""
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -58,9 +58,9 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 def find_interpreter(python: Path, folder: Path) -> Interpreter:
-    """What is at that path, asked for the places that it uses.
+    """Run the interpreter at that path and return the paths that it uses.
 
-    It also compiles its own first programs into the folder, which it would else do again at every start.
+    It also compiles the start files into the folder, which it would otherwise do again at every start.
     """
     files = [Path(local_start.__file__), folder / START_FILE, BOOTSTRAP, folder / SETUP_FILE]
     try:
@@ -77,7 +77,7 @@ def find_interpreter(python: Path, folder: Path) -> Interpreter:
         (folder / name).chmod(0o644)
     if said.version < _OLDEST:
         raise SandboxUnavailableError("the Python for programs is older than 3.9; set another one")
-    # A path may name a script that finds the interpreter, so its own word counts.
+    # The path may be a script that starts the interpreter, so use the path that the interpreter reports.
     found = Path(said.python)
     prefixes = dict.fromkeys([Path(said.prefix), Path(said.base)])
     parts = [part for prefix in prefixes if not _is_system(prefix) for part in _parts(prefix)]
@@ -87,7 +87,7 @@ def find_interpreter(python: Path, folder: Path) -> Interpreter:
 
 
 def _links(python: Path, parts: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
-    """The place outside of the parts, if there is one, by which links lead from that path to the interpreter."""
+    """Yield the path outside of the parts, if any, through which links lead to the interpreter."""
     place = python
     while _is_shown(place, parts) and place.is_symlink():
         place = Path(os.path.normpath(place.parent / place.readlink()))
@@ -104,7 +104,7 @@ def _is_system(place: Path) -> bool:
 
 
 def _parts(prefix: Path) -> Iterator[Path]:
-    """What of a prefix an interpreter needs; what else lies in such a folder is nobody's business."""
+    """Yield the folders of a prefix that an interpreter needs; its other folders stay hidden."""
     names = _OF_ENVIRONMENT if (prefix / "pyvenv.cfg").exists() else _OF_INSTALLATION
     for name in names:
         if (prefix / name).exists():

@@ -1,8 +1,8 @@
-"""Orphans: first processes of sandboxes whose bubblewrap was killed in the moment before it let them go on.
+"""Kills sandbox processes whose bubblewrap was killed before it released them.
 
-Such a process waits for a word that nobody will say. It is held by nothing, not even by the death of its parent, for
-which it has not asked yet; so who kills a bubblewrap that young kills its child first, and who opens a sandbox looks
-for those that a dead supervisor left.
+Such a process waits forever for a message from bubblewrap. It does not even die with its parent, because it has not
+requested that yet. Therefore killing a starting bubblewrap kills its child first, and opening a sandbox looks for
+orphans of dead supervisors.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ _GONE_MS: Final = 5000
 
 
 def kill_young(process: "subprocess.Popen[bytes]") -> None:
-    """Kills a bubblewrap of which it is not known whether it has a child yet, and that child."""
+    """Kill a starting bubblewrap, and its child if it has one already."""
     if process.poll() is not None:
         return
-    # One that has stopped makes no child while we look.
+    # A stopped process creates no child meanwhile.
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     for pid in Tree(process.pid).pids()[1:]:
@@ -35,13 +35,13 @@ def kill_young(process: "subprocess.Popen[bytes]") -> None:
 
 
 def kill_orphans() -> None:
-    """Kills those that dead supervisors of this user left."""
+    """Kill the orphans of this user's dead supervisors."""
     for pid in orphans():
         _kill(pid)
 
 
 def orphans() -> Iterator[int]:
-    """First processes of a namespace that are to become a program's, and whose parent is not the one that made them."""
+    """Yield the pids that are pid 1 of a guest namespace and whose parent is not their bubblewrap."""
     for place in Path("/proc").iterdir():
         if not place.name.isdigit() or _COMMAND not in _read(place / "cmdline"):
             continue
@@ -53,7 +53,7 @@ def orphans() -> Iterator[int]:
 
 
 def _kill(pid: int) -> None:
-    """The process is gone afterwards, if it is ours to kill."""
+    """Kill the process, if permitted, and wait until it is gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         handle = os.pidfd_open(pid)
         try:

@@ -1,4 +1,4 @@
-"""Pipes to and from a process that is being started, none of which is left open by accident."""
+"""Opens the pipes to a process that is being started and closes every end that is not kept."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ _LAST_WORDS_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """The end that we keep and the end that is handed on."""
+    """The end that we keep and the end that the process inherits."""
 
     ours: int
     theirs: int
 
 
 class Pipes:
-    """The pipes of one start; on leaving, all ends are closed that were not kept."""
+    """The pipes of one process start; on exit, all ends that were not kept are closed."""
 
     def __init__(self) -> None:
         self._ours: set[int] = set()
@@ -33,17 +33,17 @@ class Pipes:
             os.close(descriptor)
 
     def to_us(self) -> Pipe:
-        """One from which we read."""
+        """Open a pipe that we read from."""
         reading, writing = os.pipe()
         return self._pipe(reading, writing)
 
     def to_them(self) -> Pipe:
-        """One to which we write."""
+        """Open a pipe that we write to."""
         reading, writing = os.pipe()
         return self._pipe(writing, reading)
 
     def filled(self, content: bytes) -> int:
-        """Their end of one that holds this and nothing after it; it must fit into a pipe, which takes 64 KiB."""
+        """Return the read end of a pipe with exactly this content, which must fit the 64 KiB of a pipe."""
         reading, writing = os.pipe()
         self._theirs.add(reading)
         try:
@@ -55,13 +55,13 @@ class Pipes:
         return reading
 
     def close_theirs(self) -> None:
-        """Closes the ends that were handed on, so that a stream ends when their last holder does."""
+        """Close the inherited ends, so that a stream ends when the last process closes it."""
         for descriptor in self._theirs:
             os.close(descriptor)
         self._theirs.clear()
 
     def keep(self, pipe: Pipe) -> int:
-        """Our end of it, which stays open."""
+        """Return our end of the pipe and leave it open."""
         self._ours.remove(pipe.ours)
         return pipe.ours
 
@@ -72,10 +72,10 @@ class Pipes:
 
 
 async def wait_readable(descriptor: int) -> None:
-    """Waits until there is something to read, the stream has ended, or the process of the handle has."""
+    """Wait until the descriptor has data or has ended, or the process of the pidfd has exited."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
-    # A duplicate, because a loop has one reader for a descriptor.
+    # A duplicate, because an event loop has only one reader per descriptor.
     mine = os.dup(descriptor)
     loop.add_reader(mine, lambda: readable.done() or readable.set_result(None))
     try:
@@ -86,7 +86,7 @@ async def wait_readable(descriptor: int) -> None:
 
 
 def discard(descriptor: int) -> None:
-    """Throws away what can be read at this moment."""
+    """Discard the data that is readable now."""
     os.set_blocking(descriptor, False)
     try:
         while os.read(descriptor, _LAST_WORDS_BYTES):
@@ -96,7 +96,7 @@ def discard(descriptor: int) -> None:
 
 
 async def read_until_closed(descriptor: int) -> str:
-    """The beginning of what is there to read, until the stream ends or nothing comes any more."""
+    """Return the first bytes of the stream as text, until it ends or no more data arrives."""
     said = b""
     try:
         async with asyncio.timeout(_LAST_WORDS_S):

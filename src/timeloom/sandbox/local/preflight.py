@@ -1,4 +1,4 @@
-"""Opening the local sandbox: what the machine must have, found or refused, and tried once before it is relied on."""
+"""Checks that this machine can isolate programs, and starts one worker as a test."""
 
 import asyncio
 import platform
@@ -28,7 +28,7 @@ _MACHINES: Final[tuple[Machine, ...]] = ("x86_64", "aarch64")
 
 
 async def open_place(settings: LocalSettings, ids: Ids) -> Place:
-    """All that cells need, after one was made to see that it can be."""
+    """Return the configuration for workers, after one worker was started as a test."""
     bubblewrap = _bubblewrap()
     _allow_files()
     if platform.system() != "Linux" or platform.machine() not in _MACHINES:
@@ -37,7 +37,7 @@ async def open_place(settings: LocalSettings, ids: Ids) -> Place:
     try:
         return await _open_in(await asyncio.shield(opening), bubblewrap, settings, ids)
     except BaseException:
-        # Also where whoever waited was cancelled before there was a folder.
+        # Also if this task was cancelled while the folder was being created.
         (await uncancelled(opening)).close()
         raise
 
@@ -48,7 +48,7 @@ async def _open_in(folders: RunFolders, bubblewrap: Path, settings: LocalSetting
     await uncancelled(asyncio.to_thread(remove_groups_of_the_dead, groups))
     host = await uncancelled(asyncio.to_thread(_host, folders.path, settings))
     owner = settings.owner()
-    # The folders first: what lies in them is looked for at every start.
+    # The run folders first, because every start looks up paths in them.
     spawner = Spawner(owner, (folders.path, *host.interpreter.parts))
     place = Place(
         bubblewrap=bubblewrap,
@@ -79,7 +79,7 @@ def _bubblewrap() -> Path:
 
 
 def _allow_files() -> None:
-    """Lets this process open as many files as it may, where that is fewer than some programs at once need."""
+    """Raise the limit on open files of this process, if it is too low for several programs at once."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= now < _FILES:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if most < 0 else min(_FILES, most), most))

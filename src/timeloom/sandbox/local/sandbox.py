@@ -1,4 +1,4 @@
-"""The local sandbox: each program in a cell of its own, which is taken from the pool or made for it."""
+"""Runs each program in a separate bubblewrap worker, taken from the warm pool or started on demand."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ class _Opened:
 
 
 class LocalSandbox:
-    """Runs programs on this machine in namespaces of their own; refuses where the machine cannot make them."""
+    """Runs programs on this machine in separate namespaces; refuses if the machine cannot create them."""
 
     def __init__(self, settings: LocalSettings | None = None, ids: Ids | None = None) -> None:
         self._settings = settings or LocalSettings()
@@ -41,16 +41,16 @@ class LocalSandbox:
         return "local"
 
     async def check(self) -> None:
-        """Raises `SandboxUnavailableError` where programs cannot be isolated; one is isolated to see."""
+        """Raise `SandboxUnavailableError` if programs cannot be isolated; starts one worker to find out."""
         await self._opened()
 
     async def warm(self) -> None:
-        """Waits until all interpreters that are to wait for programs do."""
+        """Wait until all interpreters of the warm pool are ready."""
         await (await self._opened()).pool.full()
 
     @asynccontextmanager
     async def run(self, program: Program, broker: Broker, output: Output) -> AsyncGenerator[Ran]:
-        """Runs the program to its end when it is entered; what it left is there until it is exited."""
+        """Run the program to its end on enter; its files exist until exit."""
         here = await self._opened()
         running = Running()
         self._running.append(running)
@@ -60,12 +60,12 @@ class LocalSandbox:
             try:
                 await uncancelled(running.close())
             finally:
-                # Not before: whoever closes the sandbox waits for it.
+                # Not before: `close` waits for the runs in this list.
                 self._running.remove(running)
             await uncancelled(here.place.berths.prepare())
 
     async def close(self) -> None:
-        """Ends what runs or waits, and removes what is left of it; who waits for a program is told that it was so."""
+        """Kill all programs and workers and remove their files; pending runs raise `SandboxUnavailableError`."""
         await self._open.close()
         async with self._opening:
             here, self._state = self._state, None

@@ -12,43 +12,44 @@ from timeloom.sandbox.folders.run_folder import Owner
 from timeloom.sandbox.local.unused_uid import nobodys_number
 
 SANDBOX_ID = 1001
-"""The user and the group that a program sees itself as; on the host it is another one, see `owner`."""
+"""User id and group id that a program sees as its own; on the host it has others, see `owner`."""
 
 
 class LocalSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a local sandbox is made with."""
+    """Settings of a local sandbox."""
 
     python: Path = Path(sys.executable)
-    """The interpreter of the programs; they see its packages, and cannot change them."""
+    """The interpreter for programs. They can use its packages but not change them."""
 
     folder: Path | None = None
-    """Where the folders of executions are made; a temporary one of this user where none is named."""
+    """Folder for the files of executions; by default a temporary folder of this user."""
 
     uid: int = SANDBOX_ID
     gid: int = SANDBOX_ID
 
     warm: int = 1
-    """Interpreters that wait for a program, isolated and with their libraries loaded; 0 starts each when needed."""
+    """Number of interpreters that wait for a program, isolated and with loaded libraries; 0 starts each on demand."""
 
     preload: tuple[str, ...] = ("numpy", "pandas", "matplotlib")
     """Libraries that a waiting interpreter has loaded, if they are installed."""
 
     tmp_bytes: int = 64 * MIB
-    """What `/tmp`, and `/dev/shm` as well, can hold; both are in memory."""
+    """Capacity of `/tmp`, and also of `/dev/shm`; both are in memory."""
 
     grace_s: float = 0.5
-    """Between asking a program that took too long to end, and ending it."""
+    """Seconds between SIGTERM and SIGKILL for a program that ran too long."""
 
     start_s: float = 30.0
-    """How long an interpreter may take to begin to wait for its program."""
+    """Seconds within which an interpreter must be ready for its program."""
 
     cgroups: bool = True
-    """Whether the kernel's control groups are used where they can be; without them the watchdog limits memory."""
+    """Whether to use control groups if the machine allows it; without them the watchdog limits memory."""
 
     def owner(self) -> Owner:
-        """Who a program is on this machine, and to whom its folders belong: where we are not root, ourselves.
+        """Return the host user of programs and their folders: the current user, unless that is root.
 
-        Where we are, it is a number that no account has: whoever had it could look into programs and speak for them.
+        For root it is a user id without an account, because any account with that id could inspect and impersonate
+        programs.
         """
         if os.geteuid() != 0:
             return Owner(os.geteuid(), os.getegid())
@@ -56,5 +57,5 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True):
         return Owner(number, number)
 
     def root(self) -> Path:
-        """The folder under which executions have theirs."""
+        """Return the folder that contains the folders of all executions."""
         return self.folder or Path(tempfile.gettempdir()) / f"timeloom-sandbox-{os.geteuid()}"

@@ -1,9 +1,8 @@
-"""The spawner: the one thread that starts bubblewrap, for as long as the sandbox is open.
+"""Starts bubblewrap from one dedicated thread that lives as long as the sandbox is open.
 
-A sandbox dies with the thread that started it, so that nothing outlives a supervisor that is killed; a thread that
-ended earlier would take its sandboxes along. Where we are root, this thread has given up all rights before it starts
-anything, and then could not reach folders that are closed to others: so it has a mount namespace of its own, which ends
-with it, where they lie at a place that is open.
+A sandbox dies with the thread that started it, so nothing outlives a killed supervisor; a thread that ended earlier
+would kill its sandboxes. If timeloom runs as root, this thread drops all privileges before it starts anything. It could
+then no longer reach private folders, so it has a separate mount namespace that binds them at a readable path.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from timeloom.sandbox.local.orphans import kill_young
 T = TypeVar("T")
 
 STAGE: Final = Path("/sys")
-"""What the spawner's own namespace covers with its folders: it is everywhere, and no program is shown it."""
+"""Mount point for those folders in the spawner's namespace: it exists on every machine, and no program sees it."""
 
 _CLONE_NEWNS: Final = 0x0002_0000
 _MS_BIND: Final = 0x1000
@@ -42,7 +41,7 @@ _OF_THE_KERNEL: Final = frozenset(
     {"bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs"}
     | {"pstore", "securityfs", "sysfs", "tracefs"}
 )
-"""Kinds of file systems of which neither bubblewrap nor a program needs anything."""
+"""File system types that neither bubblewrap nor a program needs."""
 
 
 class _Numbers(NamedTuple):
@@ -56,7 +55,7 @@ _SYSTEM_CALLS: Final = {"x86_64": _Numbers(116, 119, 117), "aarch64": _Numbers(1
 
 @dataclass(frozen=True, slots=True)
 class Spawning:
-    """A process to be started with an empty environment, its standard streams, and further descriptors to hand on."""
+    """A process to start: its command, standard streams and inherited descriptors; its environment is empty."""
 
     command: tuple[str, ...]
     stdin: int
@@ -66,7 +65,7 @@ class Spawning:
 
 
 class Spawner:
-    """Starts processes as that user, one after the other, in a thread that ends when it is closed."""
+    """Starts processes as the given user, one at a time, in a thread that ends with `close`."""
 
     def __init__(self, owner: Owner, staged: Sequence[Path]) -> None:
         self._owner = owner
@@ -76,19 +75,19 @@ class Spawner:
         self._thread = threading.Thread(target=self._work, name="sandbox-spawner", daemon=True)
 
     async def start(self) -> None:
-        """Begins; raises `SandboxUnavailableError` where the namespace cannot be made."""
+        """Start the thread; raise `SandboxUnavailableError` if the mount namespace cannot be created."""
         self._thread.start()
         await self._in_thread(self._prepare)
 
     def seen(self, path: Path) -> Path:
-        """Where a staged path, or one below it, lies for what is started."""
+        """Map a host path to its path in the spawner's mount namespace."""
         for place, stage in self._staged.items():
             if path.is_relative_to(place):
                 return stage / path.relative_to(place)
         return path
 
     async def spawn(self, spawning: Spawning) -> "subprocess.Popen[bytes]":
-        """Starts the process; it is killed when this thread ends, or when who waits for it is cancelled."""
+        """Start the process; it is killed when this thread ends, or if the caller is cancelled."""
         starting = asyncio.ensure_future(self._in_thread(lambda: _popen(spawning)))
         try:
             return await asyncio.shield(starting)
@@ -97,7 +96,7 @@ class Spawner:
             raise
 
     def close(self) -> None:
-        """Ends the thread, and with it whatever it started."""
+        """End the thread, which kills every process it started."""
         self._closed = True
         if self._thread.ident is not None:
             self._orders.put(None)
@@ -115,11 +114,11 @@ class Spawner:
             order()
 
     async def limit(self, pids: Sequence[int], limits: Mapping[int, int]) -> None:
-        """Sets limits of resources for processes of the user."""
+        """Set rlimits of processes of the user."""
         try:
             _limit(pids, limits)
         except PermissionError:
-            # A root that may not do all that root may; this thread is the same user's as they are.
+            # A root without all capabilities; the thread runs as the same user as these processes.
             await self._in_thread(lambda: _limit(pids, limits))
 
     def _prepare(self) -> None:
@@ -140,9 +139,9 @@ class Spawner:
         opened: list[tuple[int, Path]] = []
         try:
             _call("unshare", _CLONE_NEWNS)
-            # What is unmounted outside goes here too; what is mounted here is not seen outside.
+            # Unmounts outside propagate here; mounts here stay invisible outside.
             _mount("none", Path("/"), "", _MS_REC | _MS_SLAVE)
-            # By descriptor, because the stage may cover what is still to be staged.
+            # By descriptor, because the mount at BIND_ROOT may hide paths that are still to be bound.
             opened += [(os.open(path, os.O_PATH | os.O_CLOEXEC), stage) for path, stage in self._staged.items()]
             _unmount_kernels()
             _mount("tmpfs", STAGE, "tmpfs", 0, b"mode=755,size=1m")
@@ -173,13 +172,13 @@ def _limit(pids: Sequence[int], limits: Mapping[int, int]) -> None:
     for pid in pids:
         for resource_number, value in limits.items():
             _, most = resource.prlimit(pid, resource_number)
-            # Whoever started us may have been given less than that.
+            # The hard limit of this process may be lower.
             least = value if most == resource.RLIM_INFINITY else min(value, most)
             resource.prlimit(pid, resource_number, (least, least))
 
 
 def _kill(starting: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
-    """Ends what was started for nobody."""
+    """Kill a process whose caller was cancelled."""
     if not starting.cancelled() and starting.exception() is None:
         kill_young(starting.result())
 
@@ -189,12 +188,12 @@ def _fulfil(future: "Future[T]", work: Callable[[], T]) -> None:
         return
     try:
         future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - it is raised where the work was asked for
+    except Exception as error:  # noqa: BLE001 - the caller gets it through the future
         future.set_exception(error)
 
 
 def _give_up_rights(owner: Owner) -> None:
-    """Makes this thread, and no other, that user's: the C library would change all threads, the kernel changes one."""
+    """Switch only this thread to that user; the C library would switch all threads, so use raw system calls."""
     numbers = _SYSTEM_CALLS[platform.machine()]
     _call("syscall", ctypes.c_long(numbers.setgroups), ctypes.c_long(0), None)
     _call("syscall", ctypes.c_long(numbers.setresgid), *[ctypes.c_long(owner.gid)] * 3)
@@ -202,11 +201,11 @@ def _give_up_rights(owner: Owner) -> None:
 
 
 def _unmount_kernels() -> None:
-    """Takes the kernel's own file systems out of this namespace: for each mount bubblewrap reads the list of all."""
+    """Unmount the kernel's file systems in this namespace, because bubblewrap rereads all mounts for each mount."""
     for line in Path("/proc/self/task", str(threading.get_native_id()), "mounts").read_text("utf-8").splitlines():
         _, place, kind, *_ = line.split(" ")
         if kind in _OF_THE_KERNEL:
-            # One that lies below another went with it; and some may not be taken out.
+            # A nested mount is gone with its parent, and some mounts cannot be removed.
             with contextlib.suppress(OSError):
                 _call("umount2", place.encode(), _MNT_DETACH)
 
@@ -216,7 +215,7 @@ def _mount(source: str, target: Path, kind: str, flags: int, data: bytes | None 
 
 
 def _call(name: str, *arguments: object) -> None:
-    """A function of the C library that says by -1 that it failed."""
+    """Call a C library function and raise `OSError` if it fails."""
     if ctypes.CDLL(None, use_errno=True)[name](*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

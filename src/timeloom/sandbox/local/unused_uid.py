@@ -1,4 +1,4 @@
-"""Numbers of users that nobody has: who programs are on this machine, so that no account can look into them."""
+"""Finds a user id without an account for programs, so that no account can inspect them."""
 
 import grp
 import pwd
@@ -10,13 +10,13 @@ from typing import Final
 from timeloom.ports.sandbox import SandboxUnavailableError
 
 NUMBERS: Final = (range(1_900_001_001, 1_900_001_065), range(61_001, 61_184))
-"""Numbers that systems give to nobody: beyond all ranges of containers, and, where those are not mapped, below them."""
+"""User ids that no system assigns: first above all container ranges, then, in case those are not mapped, below them."""
 
 MAPS: Final = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
 
 
 def nobodys_number(numbers: Iterable[Iterable[int]] = NUMBERS, maps: Sequence[Path] = MAPS) -> int:
-    """The first number that is neither a user's nor a group's here; raises `SandboxUnavailableError`."""
+    """Return the first id that no user and no group has; raise `SandboxUnavailableError` if none is free."""
     for number in chain.from_iterable(numbers):
         if all(_is_mapped(number, place) for place in maps) and not _is_taken(number):
             return number
@@ -27,7 +27,7 @@ def nobodys_number(numbers: Iterable[Iterable[int]] = NUMBERS, maps: Sequence[Pa
 
 
 def _is_mapped(number: int, place: Path) -> bool:
-    """Whether this process can become that number at all."""
+    """Return whether this process's user namespace maps that id."""
     return any(first <= number < first + count for first, count in _ranges(place))
 
 

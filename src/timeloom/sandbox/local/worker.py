@@ -1,4 +1,4 @@
-"""A cell: one interpreter that is isolated and waits for its program, with folders and a door of its own."""
+"""Starts and controls one isolated interpreter that waits for its program."""
 
 import asyncio
 import contextlib
@@ -30,12 +30,12 @@ _GONE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """All that cells of one sandbox have in common."""
+    """Everything that the workers of one sandbox share."""
 
     bubblewrap: Path
     host: Host
     arguments: tuple[str, ...]
-    """Of bubblewrap, as far as they are the same for all."""
+    """The bubblewrap arguments that are the same for all workers."""
 
     filter: bytes
     owner: Owner
@@ -46,14 +46,14 @@ class Place:
 
 @dataclass(slots=True)
 class Cell:
-    """What waits, and later runs, in a sandbox; it serves one program and is closed."""
+    """An isolated interpreter that waits for one program, runs it, and is then closed."""
 
     place: Place
     berth: Berth
     limits: Limits
     monitor: "subprocess.Popen[bytes] | None" = None
     first: int = 0
-    """The first process of its PID namespace, by the number it has here: all others end with it."""
+    """Host pid of the first process of its pid namespace: all other processes end with it."""
 
     first_handle: int | None = None
     monitor_handle: int | None = None
@@ -63,15 +63,15 @@ class Cell:
     _closing: "asyncio.Future[None] | None" = None
 
     def is_waiting(self) -> bool:
-        """Whether its interpreter is still there."""
+        """Return whether its interpreter is still alive."""
         return self.monitor is not None and self.monitor.poll() is None
 
     def tree(self) -> Tree:
-        """Its processes."""
+        """Return its process tree."""
         return Tree(self.first)
 
     async def limit_to(self, limits: Limits) -> None:
-        """Puts it under other limits than those that it was made with; its program has not begun."""
+        """Replace the limits that it was started with; its program must not have started."""
         if limits != self.limits:
             await self.place.spawner.limit(self.tree().pids(), resource_limits(limits))
             if self.berth.group is not None:
@@ -79,24 +79,24 @@ class Cell:
             self.limits = limits
 
     async def exited(self) -> None:
-        """Waits for the end of the program."""
+        """Wait until the program has ended."""
         assert self.monitor_handle is not None
         await wait_readable(self.monitor_handle)
 
     def exit_code(self) -> int:
-        """The exit code of a program that has ended, as shells count it."""
+        """Return the exit code of the ended program, as shells count it."""
         assert self.monitor is not None
         code = self.monitor.wait()
         return 128 - code if code < 0 else code
 
     def ask_to_end(self) -> None:
-        """SIGTERM to all processes of the program."""
+        """Send SIGTERM to all processes of the program."""
         for pid in self.tree().pids()[1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
 
     async def kill(self) -> None:
-        """SIGKILL to everything; when it returns all of it is gone."""
+        """Send SIGKILL to all processes and return when all of them are gone."""
         if self.first_handle is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.first_handle, signal.SIGKILL)
@@ -112,7 +112,7 @@ class Cell:
                 await wait_readable(self.first_handle)
 
     async def close(self) -> None:
-        """Ends what runs in it, and removes all that it had on this machine; who comes second waits for the first."""
+        """Kill its processes and remove its host resources; a second caller waits for the first."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
@@ -128,9 +128,9 @@ class Cell:
 
 
 async def start_cell(place: Place, limits: Limits, preload: Sequence[str]) -> Cell:
-    """A cell whose interpreter waits; raises `SandboxUnavailableError` where it did not come so far."""
+    """Start a worker and return it when its interpreter is ready; raise `SandboxUnavailableError` on failure."""
     cell = Cell(place, await place.berths.take(), limits)
-    # Berths are made before it is known for whom, with the usual limits.
+    # Host resources are prepared in advance, with the default limits.
     if cell.berth.group is not None and limits != Limits():
         cell.berth.group.limit(limits)
     try:
@@ -165,7 +165,7 @@ async def _start(cell: Cell, preload: Sequence[str]) -> None:
         cell.stdout, cell.stderr = pipes.keep(out), pipes.keep(err)
         await _hold(cell, info.ours)
         os.write(block.ours, b"\0")
-    # It takes the kernel as long to move processes into a group as it takes the interpreter to start.
+    # Moving processes into a control group takes as long as starting the interpreter, so do both at once.
     grouping = asyncio.ensure_future(asyncio.to_thread(_enclose, cell)) if berth.group else None
     try:
         await _ready(cell)
@@ -175,7 +175,7 @@ async def _start(cell: Cell, preload: Sequence[str]) -> None:
 
 
 def _filters(cell: Cell) -> tuple[bytes, ...]:
-    """What its system calls are judged by: more strictly where no group counts its memory."""
+    """Return its seccomp filters; stricter ones if no control group counts its memory."""
     group = cell.berth.group
     if group is not None and group.counts_memory:
         return (cell.place.filter,)
@@ -183,7 +183,7 @@ def _filters(cell: Cell) -> tuple[bytes, ...]:
 
 
 async def _hold(cell: Cell, info: int) -> None:
-    """Takes hold of the first process before anything runs in it, looks who it really is, and limits it."""
+    """Open a handle on the first process before it runs anything, verify its identity, and limit it."""
     said = b""
     while b"}" not in said:
         await wait_readable(info)
@@ -193,7 +193,7 @@ async def _hold(cell: Cell, info: int) -> None:
         said += piece
     first = _child_pid(said)
     try:
-        # Before it is held: what is held is killed in the end, whatever it is.
+        # Before the handle is opened: `kill` later kills the process behind that handle.
         check_identity(first, cell.place.owner)
         cell.first, cell.first_handle = first, os.pidfd_open(first)
         await cell.place.spawner.limit([cell.first], resource_limits(cell.limits))
@@ -203,18 +203,18 @@ async def _hold(cell: Cell, info: int) -> None:
 
 
 def _sacrifice(pid: int) -> None:
-    """Where memory runs out on the whole machine, a program goes first."""
+    """Make this process the first victim when the whole machine runs out of memory."""
     Path(f"/proc/{pid}/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _child_pid(info: bytes) -> int:
-    """The number after `child-pid`; the text around it differs between versions."""
+    """Parse the number after `child-pid`; the surrounding text differs between bubblewrap versions."""
     digits = info.partition(b'"child-pid":')[2].lstrip().partition(b",")[0].partition(b"\n")[0]
     return int(digits)
 
 
 def _enclose(cell: Cell) -> None:
-    """Moves all its processes into its group; those that they start meanwhile follow."""
+    """Move all its processes into its control group; repeat for those that they start meanwhile."""
     assert cell.berth.group
     inside: set[int] = set()
     while outside := [pid for pid in cell.tree().pids() if pid not in inside]:
@@ -229,7 +229,7 @@ def _enclose(cell: Cell) -> None:
 
 
 async def _ready(cell: Cell) -> None:
-    """Waits until the interpreter waits, or says why it never will."""
+    """Wait until the interpreter is ready; raise with the reason if it ends first."""
     assert cell.monitor_handle is not None
     ready = asyncio.ensure_future(cell.berth.door.ready())
     ended = asyncio.ensure_future(wait_readable(cell.monitor_handle))
@@ -243,13 +243,13 @@ async def _ready(cell: Cell) -> None:
             each.cancel()
     interpreter = cell.tree().pids()[-1]
     check_isolated(interpreter)
-    # Held open from here on: what they hold can be asked for whatever the program does.
+    # Kept open, so that their usage can be measured regardless of what the program does.
     cell.in_memory = tuple(
         os.open(f"/proc/{interpreter}/root{folder}", os.O_PATH | os.O_CLOEXEC) for folder in IN_MEMORY
     )
 
 
 async def _last_words(cell: Cell) -> str:
-    """What was printed on standard error by something that has ended."""
+    """Return the standard error of a process that has ended."""
     assert cell.stderr is not None
     return await read_until_closed(cell.stderr)

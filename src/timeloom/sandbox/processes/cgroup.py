@@ -1,7 +1,7 @@
-"""Control groups: the kernel's own limits and accounts, where this process may make groups.
+"""Creates and reads control groups, in which the kernel enforces and counts resources.
 
-Version 2 has one hierarchy, version 1 one for each controller, and many machines have both; a group is one folder in
-each hierarchy that has a controller we need. Where there is none, the watchdog is what limits memory.
+Version 2 has one hierarchy, version 1 has one per controller, and many machines have both. A group is one folder in
+each hierarchy with a controller that we need. Without control groups, only the watchdog limits memory.
 """
 
 import contextlib
@@ -24,45 +24,44 @@ _PAUSE_S: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """A place where groups can be made, and which of the controllers their limits are of."""
+    """A folder where groups can be created, and the controllers that are available there."""
 
     folder: Path
     version: int
     controllers: tuple[str, ...]
     top: Path | None = None
-    """The folder of the whole hierarchy, where that is known."""
+    """Mount point of the whole hierarchy, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group that was made for one execution."""
+    """A control group created for one execution."""
 
     parts: tuple[tuple[Hierarchy, Path], ...]
 
     def add(self, pid: int) -> None:
-        """Moves the process into it, if there still is one; what it starts from then on is born there."""
+        """Move the process into the group, if it still exists; its later children start in the group."""
         for _, folder in self.parts:
             with contextlib.suppress(ProcessLookupError):
                 (folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     def limit(self, limits: Limits) -> None:
-        """Puts it under these limits."""
+        """Set these limits."""
         for place, folder in self.parts:
             for file, value in _settings(place, limits):
                 _write(folder / file, value)
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel has ended a process of it for want of memory."""
+        """Return whether the kernel has OOM-killed a process of the group."""
         return any(_oom_kills(hierarchy, folder) > 0 for hierarchy, folder in self.parts)
 
     @property
     def counts_memory(self) -> bool:
-        """Whether the kernel keeps it to a limit of memory, whatever that is in: mappings, files in memory, sockets."""
+        """Whether the kernel limits all memory of the group: mappings, in-memory files and sockets."""
         return any("memory" in place.controllers for place, _ in self.parts)
 
     def memory_bytes(self) -> int | None:
-        """The memory that is its own, each page counted once, without files that the kernel keeps in memory while there
-        is room; None where nobody counts it."""
+        """Return its memory with each page counted once, without page cache; None if it is not counted."""
         for place, folder in self.parts:
             counts = _counts(folder / "memory.stat") if "memory" in place.controllers else {}
             names = ("total_rss", "total_shmem") if place.version == 1 else ("anon", "shmem")
@@ -71,7 +70,7 @@ class Group:
         return None
 
     def cpu_s(self) -> float | None:
-        """The processor time of all processes that were ever in it; None where nobody counts it."""
+        """Return the processor time of all processes that were ever in the group; None if it is not counted."""
         for place, folder in self.parts:
             if place.version == 2 and (spent := _counts(folder / "cpu.stat").get("usage_usec")) is not None:
                 return spent / 1e6
@@ -80,21 +79,21 @@ class Group:
         return None
 
     def remove(self) -> None:
-        """Removes it; its processes are gone or about to be."""
+        """Remove the group; its processes must be gone or about to exit."""
         deadline = time.monotonic() + _EMPTY_S
         for _, folder in self.parts:
             while folder.is_dir():
                 try:
                     folder.rmdir()
                 except OSError:
-                    # The kernel lets go of a group a moment after its last process is gone.
+                    # The kernel releases a group shortly after its last process has exited.
                     if time.monotonic() > deadline:
                         break
                     time.sleep(_PAUSE_S)
 
 
 def hierarchies(system: Path = _SYSTEM) -> tuple[Hierarchy, ...]:
-    """Where this process can make groups with limits of memory and processes; empty where it cannot."""
+    """Return where this process can create groups that limit memory and processes; empty if nowhere."""
     own = _own_groups(system / "proc/self/cgroup")
     found: list[Hierarchy] = []
     for line in _lines(system / "proc/self/mounts"):
@@ -106,7 +105,7 @@ def hierarchies(system: Path = _SYSTEM) -> tuple[Hierarchy, ...]:
                 group = own.get(names[0], "") if names else ""
                 found += [Hierarchy(folder / group.lstrip("/"), 1, names, folder)] if names else []
             case "cgroup2":
-                # A group that has processes cannot give its children controllers, so ours is made beside our own.
+                # A group with processes cannot delegate controllers, so create ours beside the current group.
                 parent = (folder / own.get("", "").lstrip("/")).parent if own.get("", "/") != "/" else folder
                 given = "".join(_lines(parent / "cgroup.subtree_control")).split()
                 names = tuple(name for name in CONTROLLERS if name in given)
@@ -117,7 +116,7 @@ def hierarchies(system: Path = _SYSTEM) -> tuple[Hierarchy, ...]:
 
 
 def make_group(places: tuple[Hierarchy, ...], name: str, limits: Limits) -> Group | None:
-    """A new group with these limits, known as this process's; None where the kernel does not let us."""
+    """Create a group with these limits, tagged with this process; None if the kernel refuses."""
     whole = f"{_PREFIX}{_pid_namespace()}.{os.getpid()}.{start_of(os.getpid())}-{name}"
     group = Group(tuple((place, place.folder / whole) for place in places))
     try:
@@ -131,7 +130,7 @@ def make_group(places: tuple[Hierarchy, ...], name: str, limits: Limits) -> Grou
 
 
 def remove_groups_of_the_dead(places: tuple[Hierarchy, ...]) -> None:
-    """Removes the groups of processes that are not there any more, also where those were in other groups than ours."""
+    """Remove the groups of dead supervisors, also those below groups other than ours."""
     for place in places:
         found = [Path(at) / name for at, names, _ in os.walk(place.top or place.folder) for name in names]
         dead = [folder for folder in found if folder.name.startswith(_PREFIX) and not _is_alive(folder.name)]
@@ -139,9 +138,9 @@ def remove_groups_of_the_dead(places: tuple[Hierarchy, ...]) -> None:
 
 
 def _is_alive(name: str) -> bool:
-    """Whether the process may be there whose namespace, number and start are in the name of a group.
+    """Return whether the process named in a group's name (namespace, pid, start time) may be alive.
 
-    Numbers are used again, but not with the same start; of those of another namespace we know nothing.
+    A reused pid has another start time. Processes of another pid namespace are assumed to be alive.
     """
     match name.removeprefix(_PREFIX).partition("-")[0].split("."):
         case [namespace, pid, started] if namespace == _pid_namespace() and pid.isdigit():
@@ -151,12 +150,12 @@ def _is_alive(name: str) -> bool:
 
 
 def _pid_namespace() -> str:
-    """The number of the namespace in which this process's number is its own."""
+    """Return the id of the pid namespace of this process."""
     return f"pid{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def _settings(place: Hierarchy, limits: Limits) -> list[tuple[str, str]]:
-    # One more than the program's: the first process of its namespace.
+    # One more than the program may have: pid 1 of its namespace.
     processes = ("pids.max", str(limits.processes + 1))
     memory = (
         [("memory.limit_in_bytes", str(limits.memory_bytes)), ("memory.swappiness", "0")]
@@ -167,7 +166,7 @@ def _settings(place: Hierarchy, limits: Limits) -> list[tuple[str, str]]:
 
 
 def _own_groups(file: Path) -> dict[str, str]:
-    """The group of this process by controller; that of version 2 has none."""
+    """Return the group of this process by controller; the version 2 group has an empty name."""
     found: dict[str, str] = {}
     for line in _lines(file):
         _, names, group = line.split(":", 2)
@@ -181,7 +180,7 @@ def _oom_kills(hierarchy: Hierarchy, folder: Path) -> int:
 
 
 def _counts(file: Path) -> dict[str, int]:
-    """The numbers of a file that has a name and a number in each line."""
+    """Parse a file with one name and one number per line."""
     return {name: int(number) for name, _, number in (line.partition(" ") for line in _lines(file))}
 
 
@@ -193,6 +192,6 @@ def _lines(file: Path) -> list[str]:
 
 
 def _write(file: Path, text: str) -> None:
-    # A kernel without accounting of swap has no such file.
+    # A kernel without swap accounting lacks the swap file.
     with contextlib.suppress(FileNotFoundError):
         file.write_text(text, encoding="ascii")

@@ -1,4 +1,4 @@
-"""A tree of processes: what a process and all that descend from it use together, by what `/proc` says of them."""
+"""Measures the memory, processor time and files of a process and all its descendants through `/proc`."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ _KERNEL_LISTS_CHILDREN: Final = Path("/proc/thread-self/children").exists()
 
 @dataclass(frozen=True, slots=True)
 class TreeUse:
-    """What a tree uses at a moment; `rss_bytes` counts a page as often as there are processes that have it."""
+    """Usage of a tree at one moment; `rss_bytes` counts a shared page once per process."""
 
     processes: int = 0
     rss_bytes: int = 0
@@ -37,35 +37,35 @@ class TreeUse:
 
 @dataclass(slots=True)
 class Tree:
-    """The processes that descend from one, which is usually the first of a PID namespace, so that none gets away."""
+    """A process and its descendants. The root is usually pid 1 of a PID namespace, so no descendant escapes it."""
 
     root: int
     _spent: Spent = field(default_factory=Spent)
 
     def use(self) -> TreeUse:
-        """What they use now; the processor's time is also of those that are gone, by what was seen of them."""
+        """Return the current usage; the processor time includes processes that have ended, as far as sampled."""
         pids = self.pids()
         with_children = resident = 0
         seen: list[Seen] = []
         for pid in pids:
             if (fields := stat_of(pid)) is None:
-                # It has ended since it was listed, and to do that it ran.
+                # It has ended since it was listed, so it was running.
                 seen.append(Seen((pid, ""), 0, running=True))
                 continue
             times = [int(each) for each in fields[OWN_USER : CHILDREN_SYSTEM + 1]]
             with_children += sum(times)
             seen.append(Seen((pid, fields[STARTED]), times[0] + times[1], running=fields[STATE] == "R"))
             resident += int(fields[RESIDENT]) * PAGE_BYTES or resident_bytes(pid)
-        # Whoever ignores its children's ends is not charged for them, so both ways of counting can miss some.
+        # A parent that ignores SIGCHLD is not charged for its children, so either count can miss some time.
         spent_s = max(with_children / TICKS_S, self._spent.after(seen, time.monotonic()))
         return TreeUse(len(pids), resident, spent_s)
 
     def shared_bytes(self) -> int:
-        """The memory they have, each page counted once: exact, but slow to ask for."""
+        """Return the memory of all processes with each page counted once: exact, but slow."""
         return sum(map(proportional_bytes, self.pids()))
 
     def pids(self) -> list[int]:
-        """All of them, the root first; none where it is gone."""
+        """Return all pids, the root first; empty if the root is gone."""
         found = [self.root] if stat_of(self.root) is not None else []
         children = _children if _KERNEL_LISTS_CHILDREN else by_parents()
         for pid in found:
@@ -73,11 +73,11 @@ class Tree:
         return found
 
     def held(self, device: int, folders: Sequence[str]) -> Held:
-        """What they hold on that device of files that have no name; `folders` are theirs, by the names they know."""
+        """Return the unlinked files they hold on that device; `folders` are their writable folders as they see them."""
         return held_by(self.pids(), device, folders)
 
     def sockets(self) -> int:
-        """How many sockets there are in the network namespace of the first of them, also such as nobody has open."""
+        """Count the sockets in the root's network namespace, including those that no process has open."""
         try:
             text = Path(f"/proc/{self.root}/net/sockstat").read_text(encoding="ascii")
         except OSError:
@@ -86,7 +86,7 @@ class Tree:
 
 
 def by_parents() -> Callable[[int], Iterable[int]]:
-    """Children of processes from one look at all processes, for kernels that keep no list of children."""
+    """Return a lookup of child pids from one scan of `/proc`, for kernels without a `children` file."""
     children: dict[int, list[int]] = {}
     for pid in filter(str.isdigit, names_in("/proc")):
         if (fields := stat_of(int(pid))) is not None:
@@ -95,7 +95,7 @@ def by_parents() -> Callable[[int], Iterable[int]]:
 
 
 def _children(pid: int) -> Iterable[int]:
-    """Those that the threads of the process have started."""
+    """Return the child pids of all threads of the process."""
     found: list[int] = []
     for task in names_in(f"/proc/{pid}/task"):
         try:

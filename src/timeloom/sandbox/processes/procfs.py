@@ -1,4 +1,4 @@
-"""Processes as `/proc` tells of them, by something of theirs that lives: the thread they began with may have ended."""
+"""Reads process data from `/proc`, including processes whose main thread has ended."""
 
 import os
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import Final
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 TICKS_S: Final = os.sysconf("SC_CLK_TCK")
-# Places in what follows the name in `stat`, which are three less than the manual's numbers.
+# Indexes into the fields after the name in `stat`: three less than the numbers in proc(5).
 STATE, PARENT, OWN_USER, CHILDREN_SYSTEM, STARTED, ADDRESSED, RESIDENT = 0, 1, 11, 14, 19, 20, 21
 _ENDED: Final = frozenset("ZXx")
 
 
 def stat_of(pid: int) -> list[str] | None:
-    """The fields after the name, which may hold anything, also what looks like fields; None where it is gone."""
+    """Return the `stat` fields after the process name, which may contain anything; None if the process is gone."""
     return _stat(f"/proc/{pid}")
 
 
 def start_of(pid: int) -> str:
-    """When the process started, as the kernel counts, since numbers are used again; empty where there is none."""
+    """Return the start time in kernel ticks, which tells reused pids apart; empty if the process is gone."""
     fields = stat_of(pid)
     return fields[STARTED] if fields else ""
 
 
 def place_of(pid: int) -> str | None:
-    """Where `/proc` tells of its memory and its files; None where it has neither any more.
+    """Return the `/proc` path with the memory and files of the process; None if it has neither any more.
 
-    A process whose first thread has ended looks like a dead one there, while the others go on.
+    A process whose main thread has ended looks dead there while its other threads still run.
     """
     fields = stat_of(pid)
     if fields is None:
@@ -37,20 +37,20 @@ def place_of(pid: int) -> str | None:
 
 
 def has_memory(place: str) -> bool:
-    """Whether what lives there has memory: one that may not be looked into although it does has seen to that itself."""
+    """Return whether the task has memory; if it is unreadable nevertheless, it made itself unreadable."""
     fields = _stat(place)
     return fields is not None and fields[STATE] not in _ENDED and int(fields[ADDRESSED]) > 0
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory that it has, with that which it shares."""
+    """Return the resident memory of the process, including shared pages."""
     place = place_of(pid)
     fields = _stat(place) if place else None
     return int(fields[RESIDENT]) * PAGE_BYTES if fields else 0
 
 
 def proportional_bytes(pid: int) -> int:
-    """The memory that it has, its share of what is shared; all of it where the kernel does not tell the share."""
+    """Return the proportional memory (PSS) of the process, or all resident memory if the kernel hides it."""
     place = place_of(pid)
     try:
         lines = Path(f"{place}/smaps_rollup").read_bytes().splitlines() if place else []
@@ -62,7 +62,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 def names_in(folder: str) -> list[str]:
-    """What is in a folder of `/proc`; nothing where it is gone or closed."""
+    """List a folder of `/proc`; empty if the folder is gone or unreadable."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - thousands of times a second
     except OSError:

@@ -1,7 +1,7 @@
-"""Held files: what processes keep of files that have no name any more, and that no walk through folders finds.
+"""Finds deleted files that processes still hold and that no walk through folders finds.
 
-A removed file stays on disk while a process has it open, has it mapped or was started from it. Descriptors can also be
-on their way through a socket, where nobody sees them: sending them is refused by the filter of system calls.
+A deleted file stays on disk while a process has it open, has it mapped or was started from it. A descriptor could also
+be in transit through a socket, where it is invisible; the seccomp filter denies sending descriptors.
 """
 
 import os
@@ -12,8 +12,8 @@ from typing import Final
 from timeloom.sandbox.processes.procfs import has_memory, place_of
 
 MAPS_BYTES: Final = 16 * 1024 * 1024
-"""What is read of the lists of mappings, of all processes. Less is passed by honest programs with many processes; more
-takes longer than a program may write unseen."""
+"""Bytes of `/proc/PID/maps` that are read, over all processes. Honest programs with many processes exceed a smaller
+limit; a larger one takes so long that a program can write unseen."""
 
 _REMOVED: Final = b" (deleted)"
 _BLOCK_BYTES: Final = 512
@@ -21,37 +21,37 @@ _BLOCK_BYTES: Final = 512
 
 @dataclass(slots=True)
 class Held:
-    """What some processes hold on a device that has no name."""
+    """The deleted files that some processes hold on one device."""
 
     bytes: int = 0
     unknown: int = 0
-    """Files that are mapped and whose size the kernel does not tell us; it tells root."""
+    """Mapped files whose size the kernel reveals only to root."""
 
     closed: bool = False
-    """Whether there is a process that we may not look into."""
+    """Whether some process cannot be inspected."""
 
     too_many: bool = False
-    """Whether there are more mappings than are looked at."""
+    """Whether there are more mappings than `MAPS_BYTES` covers."""
 
     _seen: set[int] = field(default_factory=set[int])
 
     def add(self, found: os.stat_result, device: int) -> None:
-        """Counts the file, once, if it has no name and lies there."""
+        """Count the file once, if it has no name and lies on the device."""
         if found.st_nlink == 0 and found.st_dev == device and found.st_ino not in self._seen:
             self._seen.add(found.st_ino)
             self.bytes += found.st_blocks * _BLOCK_BYTES
 
     def add_unknown(self, inode: int) -> None:
-        """Counts a file of which no more than this number is known, once."""
+        """Count, once, a file of which only the inode number is known."""
         if inode not in self._seen:
             self._seen.add(inode)
             self.unknown += 1
 
 
 def held_by(pids: Sequence[int], device: int, folders: Sequence[str]) -> Held:
-    """What they hold of that device; `folders` are those that they can write to, by the names that they know.
+    """Return the deleted files that the processes hold on that device.
 
-    Without folders it is not asked what is mapped.
+    `folders` are their writable folders as they see them. Without folders, mapped files are not checked.
     """
     held = Held()
     places = [place for pid in pids if (place := place_of(pid)) is not None]
@@ -99,11 +99,11 @@ def _maps(place: str, most: int, held: Held) -> bytes:
 
 
 def _removed(maps: bytes, folders: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Addresses and inode of the mappings of files in those folders that have lost their name."""
+    """Yield the address range and inode of mapped files that were deleted from those folders."""
     if _REMOVED not in maps:
         return
     prefixes = tuple(os.fsencode(folder) + b"/" for folder in folders)
-    # Not by lines of any kind: names may hold all ends of lines but this one.
+    # Not `splitlines`: a file name may contain any line separator except this one.
     for line in maps.split(b"\n"):
         if line.endswith(_REMOVED):
             addresses, _, _, _, inode, name = line.split(maxsplit=5)
@@ -116,7 +116,7 @@ def _add_mapped(place: str, addresses: str, inode: int, device: int, held: Held)
     try:
         held.add(os.stat(f"{place}/map_files/{int(first, 16):x}-{int(last, 16):x}"), device)  # noqa: PTH116 - as above
     except FileNotFoundError:
-        # Only processes have such a folder, not their threads; there it is not mapped any more.
+        # Only processes have `map_files`, not threads. For a process, the file is no longer mapped.
         if "/task/" in place:
             held.add_unknown(inode)
     except OSError:

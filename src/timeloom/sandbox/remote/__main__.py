@@ -1,4 +1,4 @@
-"""The entrypoint of a task: `python -m timeloom.sandbox.remote`, with the name of the launch's secret in a variable."""
+"""Entry point of a task: `python -m timeloom.sandbox.remote`; a variable names the launch's secret."""
 
 import asyncio
 import logging
@@ -19,22 +19,22 @@ _logger = logging.getLogger("timeloom.sandbox.remote")
 
 
 def main() -> int:
-    """Runs the one execution that this task is for; its program's failure is in the report, not in this exit code."""
+    """Run this task's execution; a failure of the program is in the report, not in this exit code."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     secret_id = os.environ.pop(PAYLOAD_VARIABLE, "")
     if not secret_id:
-        _logger.error("%s is not set: it names the secret with what is to be run", PAYLOAD_VARIABLE)
+        _logger.error("%s is not set; it must name the secret with the launch payload", PAYLOAD_VARIABLE)
         return 2
     task = Task(Cloud(), RandomIds(), SystemClock(), Path(WORKSPACE))
     try:
         return asyncio.run(_until_stopped(secret_id, task))
     except (CloudError, ValueError):
-        _logger.exception("the launch cannot be read, or nothing can be reported")
+        _logger.exception("could not read the launch payload or upload the report")
         return 1
 
 
 async def _until_stopped(secret_id: str, task: Task) -> int:
-    """ECS says SIGTERM and some time later SIGKILL; in between the program is ended."""
+    """Supervise the execution; on SIGTERM, which ECS sends before SIGKILL, end the program."""
     supervising = asyncio.create_task(supervise(secret_id, task))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, supervising.cancel)
     try:

@@ -1,4 +1,4 @@
-"""The bucket: what a caller and its task leave for each other, under names of one execution."""
+"""Stores and reads objects of an S3 bucket, through which a caller and its task exchange files."""
 
 import contextlib
 from collections.abc import Iterator
@@ -29,26 +29,26 @@ class _Listing(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Bucket:
-    """A bucket of S3; every call blocks and raises `CloudError` where the service does not carry it out."""
+    """An S3 bucket; every call blocks and raises `CloudError` if the service refuses."""
 
     def __init__(self, cloud: Cloud, name: str) -> None:
         self._cloud, self.name = cloud, name
 
     def check(self) -> None:
-        """Raises where the bucket is not there, or not ours."""
+        """Raise if the bucket does not exist or is not accessible."""
         self._cloud.call("s3", "head_bucket", {"Bucket": self.name})
 
     def put(self, key: str, data: bytes) -> None:
-        """Stores the bytes."""
+        """Store the bytes."""
         self._cloud.call("s3", "put_object", {"Bucket": self.name, "Key": key, "Body": data})
 
     def put_file(self, key: str, path: Path) -> None:
-        """Stores what is in the file."""
+        """Store the content of the file."""
         with path.open("rb") as file:
             self._cloud.call("s3", "put_object", {"Bucket": self.name, "Key": key, "Body": file})
 
     def get(self, key: str, most_bytes: int) -> bytes | None:
-        """What is stored there, if anything is; larger things are refused with `ValueError` before they are read."""
+        """Return the object, or None if there is none; raise `ValueError` before reading a larger one."""
         found = self._opened(key, most_bytes)
         if found is None:
             return None
@@ -56,7 +56,7 @@ class Bucket:
             return body.read(most_bytes)
 
     def get_file(self, key: str, path: Path, most_bytes: int) -> bool:
-        """Writes what is stored there into a new file; whether anything was."""
+        """Write the object into a new file and return True; return False if there is none."""
         found = self._opened(key, most_bytes)
         if found is None:
             return False
@@ -66,7 +66,7 @@ class Bucket:
         return True
 
     def listed(self, prefix: str) -> Iterator[Listed]:
-        """All objects whose keys begin so."""
+        """Yield all objects with that key prefix."""
         token = ""
         while True:
             arguments: dict[str, object] = {"Bucket": self.name, "Prefix": prefix}
@@ -79,13 +79,13 @@ class Bucket:
             token = page.next_continuation_token
 
     def remove(self, keys: list[str]) -> None:
-        """Removes them; what is not there is gone already."""
+        """Remove the objects; missing ones are no error."""
         for at in range(0, len(keys), _DELETE_AT_ONCE):
             named = [{"Key": key} for key in keys[at : at + _DELETE_AT_ONCE]]
             self._cloud.call("s3", "delete_objects", {"Bucket": self.name, "Delete": {"Objects": named, "Quiet": True}})
 
     def remove_below(self, prefix: str) -> None:
-        """Removes everything whose key begins so."""
+        """Remove all objects with that key prefix."""
         self.remove([each.key for each in self.listed(prefix)])
 
     def _opened(self, key: str, most_bytes: int) -> "dict[str, Any] | None":

@@ -1,4 +1,4 @@
-"""The cloud: calls of AWS, in the only form in which the rest knows them: a value comes back, or a `CloudError`."""
+"""Calls AWS services: each call returns a value or raises `CloudError`."""
 
 import importlib
 import threading
@@ -34,11 +34,11 @@ _NO_ACCESS: Final = frozenset(
         "NoSuchBucket",
     }
 )
-"""What does not go away by itself: without rights, credentials, a way to the service or the things that were named."""
+"""Errors that a retry does not fix: missing permissions, credentials, connectivity or resources."""
 
 
 class CloudError(Exception):
-    """A call that AWS did not carry out; `code` is its own word for why."""
+    """A call that AWS did not execute; `code` is AWS's error code."""
 
     def __init__(self, operation: str, code: str, message: str) -> None:
         super().__init__(f"AWS refused {operation} ({code}): {message}")
@@ -46,23 +46,23 @@ class CloudError(Exception):
 
     @property
     def unusable(self) -> bool:
-        """Whether the next call would fail for the same reason, until somebody sets something right."""
+        """Whether every further call would fail for the same reason until the setup is fixed."""
         return self.code in _NO_ACCESS
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """An answer of which nothing is needed."""
+    """A response whose content is not needed."""
 
 
 class Cloud:
-    """The services of one region; each call blocks, so it is made in a thread, and clients may be shared by threads."""
+    """The services of one region; each call blocks, so make it in a thread. Threads may share an instance."""
 
     def __init__(self, region: str = "", endpoint_url: str = "") -> None:
         self._region, self._endpoint_url = region, endpoint_url
         self._clients: dict[Service, Any] = {}
 
     def call(self, service: Service, operation: str, arguments: "dict[str, object]") -> object:
-        """The service's answer, for `msgspec.convert` to read; raises `CloudError`."""
+        """Return the service's response, to be read with `msgspec.convert`; raise `CloudError`."""
         client = self._client(service)
         errors = cast(Any, importlib.import_module("botocore.exceptions"))
         try:
@@ -81,12 +81,12 @@ class Cloud:
 
 
 _making: Final = threading.Lock()
-"""Clients are made one at a time: the session that makes them is not for several threads."""
+"""Creates clients one at a time, because the session that creates them is not thread-safe."""
 
 
 @cache
 def _session() -> Any:
-    """The one session of this process: it reads the descriptions of the services, which takes long, only once."""
+    """Return the one session of this process: it loads the slow service descriptions only once."""
     return cast(Any, importlib.import_module("boto3.session")).Session()
 
 
@@ -97,7 +97,7 @@ def _made(service: Service, region: str, endpoint_url: str) -> Any:
         errors = cast(Any, importlib.import_module("botocore.exceptions"))
     except ImportError:
         raise SandboxUnavailableError(INSTALL) from None
-    # A service of one's own has no names of buckets in its host name.
+    # A custom endpoint does not support bucket names as host names.
     style = {"addressing_style": "path"} if endpoint_url else {}
     settings = config.Config(retries={"mode": "standard", "max_attempts": _ATTEMPTS}, s3=style, **_TIMEOUTS_S)
     try:

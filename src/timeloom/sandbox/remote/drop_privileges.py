@@ -1,7 +1,7 @@
-"""Confining: a process gives up all rights but those of a program that nobody trusts, and cannot get them back.
+"""Irrevocably drops all privileges of a process that an untrusted program does not need.
 
-A task has no user namespaces and shares its network with all its containers, so what namespaces would do is done by
-another user, the filter of system calls (no socket but a Unix one) and, where the kernel has it, Landlock.
+A task has no user namespaces and shares its network among all its containers. Instead of namespaces, isolation uses
+another user, the seccomp filter (Unix sockets only) and, if the kernel has it, Landlock.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from timeloom.sandbox.remote.landlock import restrict
 from timeloom.sandbox.seccomp import Machine, seccomp_filter
 
 ADDRESS_SPACE_BYTES: Final = 1024 * MIB
-"""What a process may address beyond the memory it may have; less breaks libraries that reserve and do not use."""
+"""Address space of a process beyond its memory limit; less breaks libraries that reserve memory without using it."""
 
 _EXTRA_CPU_S: Final = 10
 _INSTRUCTION_BYTES: Final = 8
@@ -55,14 +55,14 @@ _OF_ITSELF: Final = (
     "statm",
     "status",
 )
-"""Files of its own process that the interpreter may read; not `net`, which tells of the task's network."""
+"""Files in its `/proc/self` that the interpreter may read; not `net`, which reveals the task's network."""
 
 _WRITABLE: Final = ("/dev/null", "/dev/full", "/dev/shm")
 _library: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a program is run, and as whom."""
+    """Where and as which user a program runs, and its limits."""
 
     uid: int
     work: str
@@ -73,17 +73,17 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def confine(cell: Cell) -> None:
-    """Makes this process one of the program's; raises where anything of it is refused, and then nothing may be run."""
+    """Confine this process like a program; if it raises, no program may run in the process."""
     os.setsid()
     os.umask(0o022)
     os.chdir(cell.work)
-    # Where memory runs out in the task, the program goes first.
+    # When the task runs out of memory, the kernel kills the program first.
     Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     _change_user(cell.uid)
     for kind, most in resource_limits(cell.limits).items():
         resource.setrlimit(kind, (most, most))
     _control(_PR_SET_NO_NEW_PRIVS, 1)
-    # After the change of user, which takes it back.
+    # After the change of user, which resets it.
     _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
     readable = {*_READABLE, *_interpreter(), *(f"/proc/self/{name}" for name in _OF_ITSELF), cell.bootstrap}
     restrict(sorted(readable), (*_WRITABLE, cell.work, cell.out), listed=("/proc",))
@@ -93,7 +93,7 @@ def confine(cell: Cell) -> None:
 
 
 def resource_limits(limits: Limits) -> Mapping[int, int]:
-    """The limits of each process; a task has nobody else of this user, so the number of processes is the program's."""
+    """Return the rlimits of each process; the user has no other processes in a task, so NPROC is exact."""
     return {
         resource.RLIMIT_AS: limits.memory_bytes + ADDRESS_SPACE_BYTES,
         resource.RLIMIT_CORE: 0,
@@ -107,12 +107,12 @@ def resource_limits(limits: Limits) -> Mapping[int, int]:
 
 
 def adopt_orphans() -> None:
-    """Whatever descends from this process stays below it: orphans become its children."""
+    """Become the subreaper: orphaned descendants of this process become its children."""
     _control(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent(by: signal.Signals) -> None:
-    """This process gets the signal when the one that started it is gone."""
+    """Request a signal for this process when its parent has ended."""
     parent = os.getppid()
     _control(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
@@ -120,9 +120,9 @@ def end_with_parent(by: signal.Signals) -> None:
 
 
 def _change_user(uid: int) -> None:
-    """Becomes that user and the group of the same number, without capabilities and without a way to get any."""
+    """Switch to that user and the group of the same number, without capabilities and unable to regain any."""
     for capability in range(_CAPABILITIES):
-        # Refused where the container may not give them up; then `no_new_privs` alone keeps them out of reach.
+        # Fails if the container may not drop them; then `no_new_privs` alone keeps them out of reach.
         _library.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -132,7 +132,7 @@ def _change_user(uid: int) -> None:
 
 
 def _interpreter() -> set[str]:
-    """Where the interpreter and its packages are."""
+    """Return the paths of the interpreter and its packages."""
     prefixes = {sys.prefix, sys.base_prefix}
     return {f"{prefix}/{part}" for prefix in prefixes for part in ("bin", "lib", "lib64", "pyvenv.cfg")}
 

@@ -1,4 +1,4 @@
-"""An execution in the task: a program under its keeper, from its first line to the end of its last process."""
+"""Executes one program in the task under an init process, until its last process has ended."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,10 @@ from timeloom.sandbox.remote.program_tree import ProgramTree
 from timeloom.sandbox.watchdog import Breach, Watchdog
 
 START_S: Final = 60.0
-"""How long an interpreter may take to begin to wait for its program."""
+"""Seconds within which an interpreter must be ready for its program."""
 
 GRACE_S: Final = 0.5
-"""Between asking a program that took too long to end, and ending it."""
+"""Seconds between SIGTERM and SIGKILL for a program that ran too long."""
 
 _IN_MEMORY: Final = Path("/dev/shm")
 _EVERYBODYS: Final = (Path("/tmp"), Path("/var/tmp"))
@@ -36,12 +36,12 @@ _LAST_WORDS_BYTES: Final = 4096
 
 
 class NotStartedError(Exception):
-    """The executor did not come so far as to wait for its program; the message says why."""
+    """The interpreter was not ready for its program; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """The keeper of an execution, with the door and the ends of the streams of its program."""
+    """The init process of an execution, with its broker socket and the read ends of its output."""
 
     process: asyncio.subprocess.Process
     door: Door
@@ -49,19 +49,19 @@ class Keeping:
     stderr: int
 
     def signal(self, by: signal.Signals) -> None:
-        """Tells the keeper."""
+        """Send a signal to the init process."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(by)
 
     async def ended(self) -> None:
-        """Waits until the program has ended, and all that it has started is gone."""
+        """Wait until the program has ended and all its descendants are gone."""
         await self.process.wait()
 
 
 async def execute(cell: Cell, run: RunFolder, program: Program, broker: Broker, output: Output, token: str) -> Ran:
-    """Runs the program to its end, within its limits; afterwards none of its processes is left.
+    """Run the program to its end within its limits; none of its processes is left afterwards.
 
-    Raises `NotStartedError` where it could not be confined or its interpreter did not start.
+    Raises `NotStartedError` if it could not be confined or its interpreter did not start.
     """
     door = await Door.open(Path(cell.socket), token=token, uids=frozenset({cell.uid}))
     try:
@@ -74,7 +74,7 @@ async def execute(cell: Cell, run: RunFolder, program: Program, broker: Broker, 
 
 @asynccontextmanager
 async def _kept(cell: Cell, door: Door, token: str) -> AsyncGenerator[Keeping]:
-    """A keeper with its executor; both are gone when this is left, whatever happens."""
+    """Start an init process with its interpreter; both have ended when the context exits."""
     (out, their_out), (err, their_err) = os.pipe(), os.pipe()
     command = ("-I", "-m", "timeloom.sandbox.remote.init", msgspec.json.encode(cell).decode())
     try:
@@ -144,13 +144,13 @@ async def _run(cell: Cell, run: RunFolder, program: Program, keeping: Keeping, b
 
 
 def _also_writable() -> tuple[Path, ...]:
-    """Folders that every user may write to, where nothing keeps a program from them."""
+    """Return the world-writable folders, if Landlock does not keep a program out of them."""
     return () if landlock.version() else tuple(folder for folder in _EVERYBODYS if folder.is_dir())
 
 
 @contextlib.contextmanager
 def _memory() -> Generator[tuple[int, ...]]:
-    """Descriptors of what a program can fill that is in memory."""
+    """Open descriptors of the in-memory file systems that a program can fill."""
     descriptors = (os.open(_IN_MEMORY, os.O_PATH | os.O_CLOEXEC),) if _IN_MEMORY.is_dir() else ()
     try:
         yield descriptors
@@ -160,7 +160,7 @@ def _memory() -> Generator[tuple[int, ...]]:
 
 
 async def _breach(keeping: Keeping, watchdog: Watchdog, printed: Printed, wall_s: float) -> Breach | None:
-    """The limit that ended it; a program that took too long is asked to end before it is ended."""
+    """Wait for the end and return the breached limit, if any; a program that ran too long first gets SIGTERM."""
     breach = await first(keeping.ended(), timeout(wall_s), watchdog.breach(), flood(printed))
     if breach is not None and breach.ending in PATIENT:
         keeping.signal(signal.SIGUSR1)

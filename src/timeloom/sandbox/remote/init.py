@@ -1,9 +1,9 @@
-"""The keeper: starts the executor as another user, keeps all that descends from it below itself, and ends it.
+"""Starts the interpreter as another user, adopts and reaps all its descendants, and kills them at the end.
 
-    python -I -m timeloom.sandbox.remote.init CELL        CELL is JSON; standard streams are the program's
+    python -I -m timeloom.sandbox.remote.init SPEC        SPEC is JSON; standard streams are the program's
 
-It stays root, so that no program can signal it, has no secret in its memory or environment, and does nothing else.
-SIGUSR1 asks the program to end; SIGTERM ends it, as the end of the supervisor does. Its exit code is the program's.
+It stays root, so no program can signal it; it has no secret in its memory or environment and does nothing else. SIGUSR1
+sends SIGTERM to the program. SIGTERM, or the end of the supervisor, kills it. Its exit code is the program's.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from timeloom.sandbox.processes.process_tree import Tree
 from timeloom.sandbox.remote.drop_privileges import Cell, adopt_orphans, confine, end_with_parent
 
 NOT_STARTED: Final = 126
-"""The exit code where the executor could not be confined, and therefore was not started."""
+"""Exit code if the interpreter could not be confined and therefore was not started."""
 
 _HEARD: Final = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
 _LOOK_S: Final = 0.005
@@ -32,7 +32,7 @@ _ENVIRONMENT: Final = {
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the executor of that cell to its end; the exit code as shells count it."""
+    """Run the interpreter of that spec to its end and return its exit code, as shells count it."""
     cell = msgspec.json.decode(arguments[0], type=Cell)
     adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         _become(cell)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        # They are the program's: their end must be seen although the keeper goes on.
+        # The streams belong to the program: the reader must see their end while this process still runs.
         os.dup2(nowhere, stream)
     code = _wait(executor)
     _end_all()
@@ -56,13 +56,13 @@ def _become(cell: Cell) -> NoReturn:
         confine(cell)
         home = {"HOME": cell.work, "TMPDIR": cell.work, "MPLCONFIGDIR": f"{cell.work}/.matplotlib"}
         os.execve(sys.executable, [sys.executable, "-I", cell.bootstrap, cell.socket], {**_ENVIRONMENT, **home})
-    except BaseException as error:  # noqa: BLE001 - whatever it is, nothing of the program may run
+    except BaseException as error:  # noqa: BLE001 - after any failure the program must not run
         os.write(2, f"the executor was not started: {error}\n".encode())
     os._exit(NOT_STARTED)
 
 
 def _wait(executor: int) -> int:
-    """Reaps what has ended until the executor has; hears what is asked for in between."""
+    """Reap processes until the interpreter has ended, and handle the signals of the supervisor."""
     while True:
         heard = signal.sigwait(_HEARD)
         if heard == signal.SIGTERM:
@@ -76,10 +76,10 @@ def _wait(executor: int) -> int:
 
 
 def _end_all() -> None:
-    """SIGKILL to everything below; when it returns none of it runs.
+    """Send SIGKILL to all descendants and return when none of them runs.
 
-    They are stopped first: whoever is stopped does not fork, and still counts as a process of the user, so that a
-    program cannot fork faster than it is ended.
+    They get SIGSTOP first: a stopped process cannot fork but still counts against the user's process limit. So a
+    program cannot fork faster than it is killed.
     """
     stopped: set[int] = set()
     while new := set(_below()) - stopped:
@@ -97,7 +97,7 @@ def _below() -> list[int]:
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether it has ended and only waits to be reaped."""
+    """Return whether the process has ended and only waits to be reaped."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - nothing more than this is needed here
             return file.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
@@ -116,7 +116,7 @@ def _signal(pid: int, by: signal.Signals) -> None:
 
 
 def _reaped() -> "list[tuple[int, int]]":
-    """All that have ended, with their statuses."""
+    """Reap all processes that have ended and return their pids and statuses."""
     found: list[tuple[int, int]] = []
     while True:
         try:

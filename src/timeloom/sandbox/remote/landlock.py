@@ -1,4 +1,4 @@
-"""Landlock: the folders that a process and its children may still read and write, where the kernel can see to it."""
+"""Restricts the file access of a process and its children with Landlock, if the kernel supports it."""
 
 import ctypes
 import os
@@ -17,15 +17,15 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _DEVICES: Final = 1 << 6 | 1 << 11
-"""To make device nodes, which nobody may."""
+"""The rights to create device nodes, which are never granted."""
 
 _FILE_RIGHTS: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""By the version that brought the last of them."""
+"""All file rights, by the Landlock version that introduced the last of them."""
 
 _TCP: Final = 0b11
 _TCP_SINCE: Final = 4
 _SCOPES: Final = 0b11
-"""Abstract Unix sockets of others, and signals to others."""
+"""Forbids connecting to abstract Unix sockets of other processes and sending them signals."""
 
 _SCOPES_SINCE: Final = 6
 
@@ -33,15 +33,15 @@ _library: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """The version of Landlock that the kernel has; 0 where it has none."""
+    """Return the kernel's Landlock version; 0 if it has none."""
     return max(0, _library.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
 
 
 def restrict(readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = ()) -> bool:
-    """From now on this thread and what it starts reaches only these; False where the kernel cannot see to it.
+    """Restrict this thread and its children to these paths; return False if the kernel lacks Landlock.
 
-    Of folders that are only listed the names can be seen, also below, and no file can be opened. The thread must have
-    given up new privileges. Places that are not there are left out.
+    Folders in `listed` can be listed, with their subfolders, but no file in them can be opened. The thread must have
+    set `no_new_privs`. Missing paths are ignored.
     """
     known = version()
     if not known:

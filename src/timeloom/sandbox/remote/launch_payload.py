@@ -1,4 +1,4 @@
-"""The payload of a launch and the report of its end: what a caller and its task tell each other."""
+"""Defines the launch payload that a caller sends to its task and the report that the task returns."""
 
 import hashlib
 import zlib
@@ -11,54 +11,55 @@ from timeloom.ports.sandbox import Ending, Leave, Limits, ToolStub, Used
 from timeloom.sandbox.remote.snapshot import Room
 
 PAYLOAD_VARIABLE: Final = "TIMELOOM_EXEC_PAYLOAD_SECRET_ID"
-"""The one variable that a task is given: the name of the secret with its payload."""
+"""The only environment variable that a task gets: the name of the secret with its payload."""
 
 DESCRIPTORS_VARIABLE: Final = "TIMELOOM_DESCRIPTORS"
-"""Where tools in a task find the descriptors: a folder that only the supervisor can read."""
+"""Names the folder with the descriptors for tools in a task; only the supervisor can read it."""
 
 WORKSPACE: Final = "/workspace"
 SENT: Final = Room(files=65_534, bytes=4 * 1024 * 1024 * 1024)
-"""Most that a folder may hold which is sent to a task; S3 takes 5 GB at once."""
+"""Largest folder that is sent to a task; S3 accepts 5 GB in one upload."""
 
 BUNDLES: Final = f"{WORKSPACE}/bundles"
 
 VERSION: Final = 1
-"""Of both forms; a task whose image was built with another one refuses to start."""
+"""Version of payload and report; a task whose image has another version refuses to start."""
 
 MAX_SECRET_BYTES: Final = 65_536
-"""What Secrets Manager holds in one secret."""
+"""Capacity of one secret in Secrets Manager."""
 
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
-"""What a payload may be unpacked. Smaller refuses descriptors that compress well; larger is a bomb."""
+"""Largest uncompressed payload. A smaller limit refuses descriptors that compress well; a larger one admits a zip
+bomb."""
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
-"""What a report may have; the longest part of it is the names of files that were removed."""
+"""Largest report; most of it can be the names of removed files."""
 
 
 class Parcel(msgspec.Struct, frozen=True):
-    """An object of the bucket, by its key, and what it must be: nobody who can only write there can replace it."""
+    """A reference to a bucket object by key and hash, so that write access to the bucket cannot replace its content."""
 
     key: str
     sha256: str
 
     def check(self, data: bytes) -> None:
-        """Raises `ValueError` where these are not its bytes."""
+        """Raise `ValueError` if the bytes do not match the hash."""
         self.check_digest(hashlib.sha256(data).hexdigest())
 
     def check_digest(self, sha256: str) -> None:
-        """The same, for bytes that were hashed already."""
+        """Raise `ValueError` if this is not the expected hash."""
         if sha256 != self.sha256:
             raise ValueError(f"{self.key.rpartition('/')[2]} was changed on its way")
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that a remote supervisor needs for one execution; it travels as a secret, since descriptors hold secrets."""
+    """Everything that a remote supervisor needs for one execution; sent as a secret, since descriptors hold secrets."""
 
     execution_id: str
     name: str
     bucket: str
     base: str
-    """How the keys of this execution begin; it ends with a slash."""
+    """Key prefix of this execution; it ends with a slash."""
 
     code: Parcel
     work: Parcel
@@ -71,7 +72,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: Limits = Limits()
     leave: Leave = Leave()
     env: Mapping[str, str] = {}
-    """Variables of the supervisor; the program sees none of them."""
+    """Environment variables of the supervisor; the program sees none of them."""
 
     descriptors: Mapping[str, str] = {}
     tool_modules: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """How an execution ended in its task, and what of its folder is to be taken over."""
+    """How an execution ended in its task, and which files the caller must take over."""
 
     ending: Ending
     exit_code: int
@@ -90,26 +91,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     used: Used = Used()
     detail: str = ""
     changed: Parcel | None = None
-    """A zip of the files that are new or other than they were sent."""
+    """A zip of the new and changed files."""
 
     removed: tuple[str, ...] = ()
-    """Files that were sent and are not there any more."""
+    """Sent files that no longer exist."""
 
     version: int = VERSION
 
 
 def room_for(limits: Limits, sent: int) -> Room:
-    """What may be brought back: as much as may be written, and each file that was sent in a changed form."""
+    """Return the limits of the returned files: all that may be written, plus every sent file in a changed form."""
     return Room(sent + limits.growth_files, limits.growth_bytes + sent * limits.file_bytes)
 
 
 def report_key(base: str) -> str:
-    """Where the report of an execution is."""
+    """Return the key of the report of an execution."""
     return f"{base}report.json"
 
 
 def sealed(launch: Launch) -> bytes:
-    """The launch as a secret holds it; raises `ValueError` where no secret is large enough."""
+    """Encode the launch as a secret; raise `ValueError` if it does not fit into one."""
     data = zlib.compress(msgspec.json.encode(launch), 9)
     if len(data) > MAX_SECRET_BYTES:
         largest = max(launch.descriptors, key=lambda name: len(launch.descriptors[name]), default="the tool stubs")
@@ -121,7 +122,7 @@ def sealed(launch: Launch) -> bytes:
 
 
 def unsealed(data: bytes) -> Launch:
-    """The launch that a secret holds; raises `ValueError`."""
+    """Decode the launch from a secret; raise `ValueError` if it is invalid."""
     unpacking = zlib.decompressobj()
     try:
         text = unpacking.decompress(data, MAX_PAYLOAD_BYTES)
@@ -136,5 +137,5 @@ def unsealed(data: bytes) -> Launch:
 
 
 def read_report(data: bytes) -> Report:
-    """The report; raises `ValueError`."""
+    """Decode the report; raise `ValueError` if it is invalid."""
     return msgspec.json.decode(data, type=Report)

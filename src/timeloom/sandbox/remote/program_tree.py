@@ -1,7 +1,7 @@
-"""The program's tree of processes, as a supervisor sees it that is root without the right to look into others.
+"""Measures the program's process tree for a supervisor that is root but may not inspect other users.
 
-A container's root may not read what the kernel tells of another user's memory and open files; that user may. So it is
-read with the program's identity, which a thread can take for a moment for its access to files alone.
+The root user of a container may not read memory and open files of another user's processes; that user may. Therefore
+the supervisor's thread switches its file system identity to the program's user while it reads.
 """
 
 import ctypes
@@ -19,24 +19,24 @@ _library: Final = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(slots=True)
 class ProgramTree(Tree):
-    """The processes below a keeper; `uid` is whose they are."""
+    """The processes below an init process; `uid` is their user."""
 
     uid: int = 0
 
     def shared_bytes(self) -> int:
-        """The memory they have, each page counted once; all of a process's where the kernel does not tell its share."""
+        """Return the memory with each page counted once; a process without PSS counts with all its memory."""
         with _seen_as(self.uid):
             return Tree.shared_bytes(self)
 
     def held(self, device: int, folders: Sequence[str]) -> Held:
-        """What they hold on that device of files that have no name; `folders` is where they can write."""
+        """Return the unlinked files they hold on that device; `folders` are their writable folders."""
         with _seen_as(self.uid):
             return Tree.held(self, device, folders)
 
 
 @contextmanager
 def _seen_as(uid: int) -> Generator[None]:
-    """This thread reaches files as that user; the group first, since only root may change it."""
+    """Access files as that user in this thread; set the group first, since only root may change it."""
     _library.setfsgid(uid)
     _library.setfsuid(uid)
     try:

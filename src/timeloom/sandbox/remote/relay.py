@@ -1,4 +1,4 @@
-"""The relay: a broker in the task that carries out what it may, and asks the caller's broker for everything else."""
+"""Answers a program in the task: runs delegated tools there and forwards everything else to the caller."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Relay:
-    """Answers a program; what it sends and receives goes with `carry`, which runs beside it."""
+    """Broker of a program in the task; `exchange_messages` must run beside it to reach the caller."""
 
     mailbox: Mailbox
     toolbox: Toolbox
@@ -24,29 +24,29 @@ class Relay:
     _asked: "dict[int, asyncio.Future[str]]" = field(default_factory=dict[int, "asyncio.Future[str]"])
 
     async def call(self, tool_id: str, params: str) -> str:
-        """The answer to a call: of a tool that is here, or of the caller, who knows what is allowed."""
+        """Return the answer of a tool: of a delegated one in this task, otherwise from the caller."""
         if self.toolbox.has(tool_id):
             answer = await self.toolbox.call(tool_id, params, lambda call: self.mailbox.post(Made(call)))
-            # The program acts on no answer of which the caller has not been told.
+            # The caller must know of the call before the program can act on its answer.
             await self.mailbox.flush()
             return answer
         return await self._ask("call", tool_id, params)
 
     async def fetch(self, path: str) -> str:
-        """What stands at a path of the conversation, which only the caller has."""
+        """Return the content at a path of the conversation, which only the caller has."""
         return await self._ask("fetch", path)
 
     def output(self, stream: Literal["stdout", "stderr"], text: str, /) -> None:
-        """Tells the caller what the program prints."""
+        """Send the program's output to the caller."""
         self.mailbox.post(Said(stream, text))
 
     async def carry(self) -> None:
-        """Sends and receives until it is cancelled; what fails is tried again."""
+        """Send and receive messages until cancelled; retry after failures."""
         while True:
             try:
                 await self._carry_once()
             except CloudError as error:
-                _logger.warning("a message did not get through: %s", error)
+                _logger.warning("could not exchange messages with the caller, retrying: %s", error)
             await asyncio.sleep(self.poll_s)
 
     async def _carry_once(self) -> None:

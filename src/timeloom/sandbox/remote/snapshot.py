@@ -1,4 +1,4 @@
-"""Snapshots: a folder as a zip and back, trusting neither what lies in the folder nor what stands in the zip."""
+"""Packs a folder into a zip and unpacks it; trusts neither the folder nor the zip."""
 
 import hashlib
 import os
@@ -15,10 +15,10 @@ from timeloom.core.codes import CodedError
 from timeloom.core.paths.names import check_relative
 
 MAX_FILES: Final = 65_534
-"""Most files of a snapshot: what a zip counts in its plain form."""
+"""Most files in a snapshot: the maximum of a zip without the zip64 directory."""
 
 MAX_DEPTH: Final = 64
-"""Deepest nesting of folders that is packed."""
+"""Deepest folder nesting that is packed."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -31,12 +31,12 @@ _BROKEN: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueE
 
 
 class SnapshotError(ValueError):
-    """A zip that is not unpacked, or a folder that is not packed; the message says what is in it."""
+    """A zip that cannot be unpacked safely, or a folder that cannot be packed; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a snapshot may hold."""
+    """Limits of a snapshot."""
 
     files: int
     bytes: int
@@ -44,7 +44,7 @@ class Room:
 
 @dataclass(slots=True)
 class Packed:
-    """What was packed: the hashes of all files by their names, and what was left behind and why."""
+    """Result of packing: the hashes of all files by name, and the files left out with the reason."""
 
     files: dict[str, str] = field(default_factory=dict[str, str])
     left: list[str] = field(default_factory=list[str])
@@ -59,10 +59,10 @@ def pack(
     known: Mapping[str, str] | None = None,
     skipped: frozenset[str] = frozenset(),
 ) -> Packed:
-    """Packs the regular files below the folder into a new zip, but not those whose hash is known already.
+    """Pack the regular files below the folder into a new zip, except those with a known hash.
 
-    Folders with a name that is to be skipped are not looked into. Links, devices, files with a second name, names that
-    are not harmless and whatever has no room is left behind.
+    Folders named in `skipped` are ignored. Links, devices, files with several hard links, unsafe names and files beyond
+    the limits are left out.
     """
     packed = Packed()
     most = min(room.files, MAX_FILES)
@@ -83,10 +83,10 @@ def pack(
 
 
 def unpack(source: Path, folder: Path, room: Room, *, uid: int | None = None) -> dict[str, str]:
-    """Writes the files of the zip below the folder, which is ours alone while it is done; their hashes by name.
+    """Unpack the zip below the folder and return the hashes by name; no other process may access the folder.
 
-    Nothing is written before everything that the zip says of itself was found harmless, and a file that turns out
-    to hold more than was said is refused. A file that is there with the same content is left as it is.
+    The directory of the zip is checked completely before anything is written. A file with more content than declared is
+    refused. An existing file with the same content is not touched.
     """
     owner = os.geteuid() if uid is None else uid
     if not _plain(source, room):
@@ -102,7 +102,7 @@ def unpack(source: Path, folder: Path, room: Room, *, uid: int | None = None) ->
 
 
 def remove(folder: Path, names: tuple[str, ...]) -> None:
-    """Removes these files from a folder that is ours alone, and the folders that are empty then."""
+    """Remove these files, and folders left empty, from a folder that no other process accesses."""
     for name in names:
         check_relative(name)
         place = folder / name
@@ -115,7 +115,7 @@ def remove(folder: Path, names: tuple[str, ...]) -> None:
 
 
 def digest(file: IO[bytes]) -> str:
-    """The hash of what is left to read of it."""
+    """Return the SHA-256 of the rest of the file."""
     summed = hashlib.sha256()
     while piece := file.read(_CHUNK_BYTES):
         summed.update(piece)
@@ -123,7 +123,7 @@ def digest(file: IO[bytes]) -> str:
 
 
 def _found(folder: Path, packed: Packed, skipped: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Each file that can be packed, opened; `fwalk` opens folders by descriptors and enters no link."""
+    """Yield each file that can be packed, opened; `fwalk` opens folders by descriptor and enters no link."""
     for here, folders, names, opened in os.fwalk(folder, follow_symlinks=False):
         folders[:] = [name for name in folders if name not in skipped]
         within = os.path.relpath(here, folder)
@@ -144,7 +144,7 @@ def _found(folder: Path, packed: Packed, skipped: frozenset[str]) -> Iterator[tu
 
 
 def _file(name: str, folder: int) -> int | str:
-    """A descriptor of the regular file, or what it is instead."""
+    """Return a descriptor of the regular file, or the reason why it cannot be packed."""
     mode = _mode(name, folder)
     if not stat.S_ISREG(mode):
         return "a link" if stat.S_ISLNK(mode) else "no regular file"
@@ -176,7 +176,7 @@ def _unsafe(name: str) -> str:
 
 
 def _added(archive: zipfile.ZipFile, name: str, file: IO[bytes]) -> str:
-    # A date that is always the same, so that a folder gives the same bytes each time.
+    # `ZipInfo` uses a fixed date, so the same folder always gives the same bytes.
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     summed = hashlib.sha256()
@@ -188,7 +188,7 @@ def _added(archive: zipfile.ZipFile, name: str, file: IO[bytes]) -> str:
 
 
 def _plain(source: Path, room: Room) -> bool:
-    """Whether it ends as our own zips do, so that its list of files can be read without harm."""
+    """Return whether the zip ends like ours, so that reading its directory is safe."""
     with source.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - _END.size, 0))
@@ -222,9 +222,9 @@ def _is_plain(entry: zipfile.ZipInfo) -> bool:
 
 
 def _restored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, owner: int) -> str:
-    """Writes the file aside and puts it in its place when it is whole; its hash."""
+    """Write the file to a temporary path, move it into place when complete, and return its hash."""
     place = folder / entry.filename
-    # Beside the folder, where no name of the snapshot can be.
+    # Beside the folder, where no path of the snapshot can lead.
     aside = folder.with_name(f".{folder.name}.restoring")
     try:
         summed = _written(archive, entry, aside)

@@ -1,4 +1,4 @@
-"""The supervisor of a task: reads its launch, runs the program apart from everything it was given, and reports."""
+"""Supervises a task: reads its launch payload, runs the program in confinement, and uploads the report."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ class _Secret(msgspec.Struct, frozen=True, rename="pascal"):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Where a supervisor runs."""
+    """The environment of a remote supervisor."""
 
     cloud: Cloud
     ids: Ids
@@ -65,13 +65,13 @@ class Task:
 
 
 async def supervise(secret_id: str, task: Task) -> None:
-    """Carries out the launch that the secret holds; whatever goes wrong after it was read stands in the report."""
+    """Run the launch in the secret; a failure after the secret was read is recorded in the report."""
     launch = await asyncio.to_thread(_read, task.cloud, secret_id)
     bucket = Bucket(task.cloud, launch.bucket)
     try:
         report = await _carried_out(launch, bucket, task)
     except (CloudError, NotStartedError, ToolModuleError, ValueError, OSError) as error:
-        _logger.exception("the program was not run, or what it left was lost")
+        _logger.exception("could not run the program or return its files")
         report = Report(ending="killed", exit_code=_NOT_RUN, detail=str(error) or type(error).__name__)
     await asyncio.to_thread(bucket.put, report_key(launch.base), msgspec.json.encode(report))
 
@@ -106,7 +106,7 @@ async def _carried_out(launch: Launch, bucket: Bucket, task: Task) -> Report:
 
 
 def _prepared(launch: Launch, bucket: Bucket, task: Task, run: RunFolder) -> dict[str, str]:
-    """Makes the folders and fills them; the hashes of what was put into the program's `out`."""
+    """Create and fill the folders; return the hashes of the files in the program's `out`."""
     os.umask(0o022)
     task.root.chmod(_PASSABLE)
     for folder in (task.own, run.work, run.out, task.root / "bundles"):
@@ -128,7 +128,7 @@ def _prepared(launch: Launch, bucket: Bucket, task: Task, run: RunFolder) -> dic
 
 
 def _describe(launch: Launch, task: Task) -> None:
-    """Writes the descriptors where tools look for them, and sets the variables that came with them."""
+    """Write the descriptors where tools look for them, and set the variables of the launch."""
     folder = task.own / "descriptors"
     folder.mkdir(mode=_PRIVATE)
     for name, text in launch.descriptors.items():
@@ -141,7 +141,7 @@ def _describe(launch: Launch, task: Task) -> None:
 
 
 def _fetched(bucket: Bucket, parcel: Parcel, task: Task, folder: Path, uid: int | None) -> dict[str, str]:
-    """Unpacks a snapshot that was sent; the hashes of its files."""
+    """Download and unpack a snapshot; return the hashes of its files."""
     place = task.own / f"{folder.name}.zip"
     if not bucket.get_file(parcel.key, place, SENT.bytes):
         raise ValueError(f"the snapshot of {folder.name} is not in the bucket")
@@ -153,7 +153,7 @@ def _fetched(bucket: Bucket, parcel: Parcel, task: Task, folder: Path, uid: int 
 
 
 def _places(launch: Launch, task: Task) -> list[Path]:
-    """The modules of tools, which lie below the bundles and nowhere else."""
+    """Return the tool modules; raise `ValueError` if one is not below the bundles folder."""
     bundles = task.root / "bundles"
     places = [task.root / Path(each).relative_to(WORKSPACE) for each in launch.tool_modules]
     if any(not place.resolve().is_relative_to(bundles.resolve()) for place in places):
@@ -181,7 +181,7 @@ def _cell(launch: Launch, run: RunFolder) -> Cell:
 
 
 def _reported(ran: Ran, sent: dict[str, str], launch: Launch, bucket: Bucket, task: Task) -> Report:
-    """Packs what is new or other than it was sent, and says how it went."""
+    """Upload the files that are new or changed and return the report."""
     place = task.own / "changed.zip"
     packed = pack(ran.out_dir, place, room_for(launch.limits, len(sent)), known=sent)
     changed = None

@@ -1,4 +1,4 @@
-"""The toolbox of a task: the tools that came with the bundle's code, and what a program may call of them by leave."""
+"""Loads a bundle's tools in the task and runs the calls that were delegated to the task."""
 
 import asyncio
 import importlib.util
@@ -20,25 +20,25 @@ from timeloom.ports.sandbox import Leave, MadeCall
 from timeloom.ports.tool import Artifact, Outcome, Tool, ToolContext, ToolSpec
 
 MAX_KEPT_CHARS: Final = 256 * 1024
-"""What is kept of an answer for the timeline; the program gets all of it."""
+"""Characters of an answer that are kept for the timeline; the program gets the whole answer."""
 
 MAX_CALLS: Final = 200
-"""Most calls by leave, whatever the leave says: each is told of."""
+"""Most delegated calls of a program, even if the caller allows more: each is reported to the caller."""
 
 _OF_CALLS: Final = "tc:"
-"""How paths begin that belong to a call, and name no file."""
+"""Prefix of paths that belong to a call and name no file."""
 
 Tell = Callable[[MadeCall], None]
 _logger = logging.getLogger(__name__)
 
 
 class ToolModuleError(Exception):
-    """A module of tools that cannot be loaded; the message says which and why."""
+    """A tool module that cannot be loaded; the message says which and why."""
 
 
 @dataclass(slots=True)
 class Toolbox:
-    """Carries out what the leave covers with the tools that are here, and tells of it."""
+    """Runs delegated calls with the tools of this task, and reports each call."""
 
     tools: dict[str, Tool]
     leave: Leave
@@ -47,13 +47,13 @@ class Toolbox:
     _begun: int = 0
 
     def has(self, tool_id: str) -> bool:
-        """Whether it may be called here, and is here."""
+        """Return whether the tool is loaded and delegated to the task."""
         return tool_id in self.leave.tool_ids and tool_id in self.tools
 
     async def call(self, tool_id: str, params: str, tell: Tell) -> str:
-        """The answer to a call that the toolbox has; what goes wrong is an answer too.
+        """Return the answer to a delegated call; a failure is an answer too.
 
-        Whoever is told hears of the call when it is over, and also when it was stopped on its way.
+        `report` gets the call when it has ended, also if it was interrupted.
         """
         most = min(self.leave.most_calls, MAX_CALLS)
         if self._begun >= most:
@@ -92,7 +92,7 @@ class Toolbox:
 
 
 def load_tools(modules: Iterable[Path]) -> dict[str, Tool]:
-    """The tools that the modules have at their top level, by their ids; raises `ToolModuleError`."""
+    """Return the tools at the top level of the modules by id; raise `ToolModuleError`."""
     found: dict[str, Tool] = {}
     for place in modules:
         for value in vars(_loaded(place)).values():
@@ -103,7 +103,7 @@ def load_tools(modules: Iterable[Path]) -> dict[str, Tool]:
 
 
 def answer_of(outcome: Outcome) -> str:
-    """The outcome as a program gets it: the error, and what the call left; one thing by itself, several by path."""
+    """Encode the outcome for a program: the error and the results; a single result alone, several with paths."""
     error = outcome.error or next((each.error for each in outcome.artifacts if each.error), None)
     texts = [each for each in outcome.artifacts if isinstance(each.text, str)]
     said = outcome.summary or outcome.status
@@ -119,7 +119,7 @@ def answer_of(outcome: Outcome) -> str:
 
 
 def _loaded(place: Path) -> object:
-    # Under a name of its own: two bundles may both have a `tools.py`.
+    # A unique module name, because two bundles may both have a `tools.py`.
     name = f"timeloom_tools_{place.stem}_{abs(hash(str(place))):x}"
     spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:
@@ -137,7 +137,7 @@ def _loaded(place: Path) -> object:
 
 
 class _NoTimeline:
-    """A conversation of which nothing is here."""
+    """An empty timeline: the conversation is not available in the task."""
 
     @property
     def views(self) -> Views:
@@ -171,7 +171,7 @@ def _answer(error: ToolError | None, ret: object = None) -> str:
 
 
 def _kept(answer: str) -> str:
-    """The answer, or the beginning of one that is long, still as an object with `ok`, `error` and `ret`."""
+    """Return the answer, or the start of a long one, still as an object with `ok`, `error` and `ret`."""
     if len(answer) <= MAX_KEPT_CHARS:
         return answer
     return _answer(None, f"{answer[:MAX_KEPT_CHARS]}...[truncated]")

@@ -1,4 +1,4 @@
-"""Rules: what the operator of a server has decided about who may what."""
+"""The operator's access rules: allowed hosts and origins, who decides on approvals, who reads metrics."""
 
 from ipaddress import ip_address
 from typing import Final, Literal
@@ -9,52 +9,54 @@ from starlette.datastructures import Headers
 from timeloom.core.codes import CodedError
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""What changes nothing."""
+"""HTTP methods that change nothing."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all requests."""
+    """Access rules that apply to all requests."""
 
     approvals: Literal["owner", "approver"] = "owner"
     metrics: Literal["token", "open", "off"] = "token"
     hosts: tuple[str, ...] = ()
-    """Names by which the server may be addressed; none are all."""
+    """Host names that requests may use; empty allows all."""
     is_local: bool = False
-    """Whether it serves its own machine only, whose names are then the ones it may be addressed by."""
+    """Whether the server serves only its own machine; loopback names are then always allowed."""
     allow_origins: tuple[str, ...] = ()
 
     def check_head(self, method: str, raw_path: bytes, headers: Headers) -> None:
-        """Raises where the head of a request is not to be answered, whatever it asks for."""
+        """Raise if the host, the path or the headers of a request are not acceptable on any route."""
         for name in ("host", "authorization"):
-            # Of two, what stands before the server may have looked at the other.
+            # A proxy in front of the server may have checked the other one.
             if len(headers.getlist(name)) > 1:
-                raise CodedError("request_malformed", f"the header {name} is there twice")
+                raise CodedError("request_malformed", f"the header {name} must occur only once")
         self.check_host(headers.get("host", ""))
         if b"%2f" in raw_path.lower():
-            raise CodedError("route_unknown", "no part of an address has a slash in it")
+            raise CodedError("route_unknown", "no part of a path may contain an encoded slash (%2F)")
         self._check_site(method, headers)
 
     def _check_site(self, method: str, headers: Headers) -> None:
         if not self.is_local or method in SAFE_METHODS or headers.get("sec-fetch-site") != "cross-site":
             return
         if headers.get("origin", "") not in self.allow_origins:
-            raise CodedError("forbidden", "a page of another site sent this request")
+            raise CodedError("forbidden", "requests from pages of other sites are rejected")
 
     def check_host(self, said: str) -> None:
-        """Raises where the request names another host.
+        """Raise if the Host header names a host that is not allowed.
 
-        A page can make its own name lead to this machine, and its requests then look to a browser as if they were for
-        the page's own server.
+        This prevents DNS rebinding: a web page can make its domain resolve to this machine, and a browser then treats
+        requests to this server as requests to the page's origin.
         """
         if not self.hosts and not self.is_local:
             return
         name = _without_port(said).lower()
         if name not in self.hosts and not (self.is_local and is_loopback(name)):
-            raise CodedError("host_unknown", "the server has another name; `server.hosts` lists those it has")
+            raise CodedError(
+                "host_unknown", "the Host header names an unknown host; `server.hosts` lists the allowed names"
+            )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the name or address is one of this machine to itself."""
+    """Whether the name or address is a loopback one."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""The file of keys: hashes and whose they are, read again when it changes, and keys added to it and taken out of it."""
+"""Reads and edits the file of API key hashes; the server reloads the file when it changes."""
 
 import logging
 import os
@@ -16,10 +16,10 @@ from timeloom.core.codes import CodedError
 from timeloom.server.auth.authenticate import Caller, Key, Keys, hashed
 
 LOOK_S: Final = 1.0
-"""How often the file is looked at; a key that was taken out of it is known for so long."""
+"""Seconds between two checks for changes; a removed key stays valid for so long."""
 
 _SECTION: Final = re.compile(r"(?:^[ \t]*#.*\n)*^[ \t]*\[\[[ \t]*keys[ \t]*\]\]", re.MULTILINE)
-"""Where a key begins, with the comments before it."""
+"""The start of a key's section, with the comments before it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyFile:
-    """The keys of a file; one that cannot be read any more leaves those that it had."""
+    """Verifies the API keys of a file; if the file becomes unreadable, the keys read before stay valid."""
 
     def __init__(self, path: Path, uptime: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class KeyFile:
         self._looked_s = uptime()
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose key it is."""
+        """Return the principal of the key; None if the file does not contain it."""
         self._look()
         return await self._keys.whose(token)
 
@@ -53,23 +53,23 @@ class KeyFile:
         try:
             self._keys = Keys(read_keys(self._path))
         except CodedError as error:
-            _logger.warning("the file of keys cannot be read again", extra={"fields": {"code": error.code}})
+            _logger.warning("the API key file cannot be reloaded", extra={"fields": {"code": error.code}})
             return
         self._seen = state
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys in a file; raises where it is none."""
+    """Return the keys in a file; raise if it cannot be read or is not a key file."""
     try:
         return _parsed(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:
-        raise CodedError("config_unreadable", f"the keys in {path.name} cannot be read: {error.strerror}") from error
+        raise CodedError("config_unreadable", f"the key file {path.name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CodedError("config_unreadable", f"{path.name} is no file of keys: {error}") from error
+        raise CodedError("config_unreadable", f"{path.name} is not a key file: {error}") from error
 
 
 def add_key(path: Path, token: str, caller: Caller) -> None:
-    """Adds the hash of a key to the file, which is made where there is none, for its owner's eyes only."""
+    """Add the hash of a key to the file; a new file is created with mode 0600."""
     before = ""
     if path.exists():
         read_keys(path)
@@ -78,7 +78,7 @@ def add_key(path: Path, token: str, caller: Caller) -> None:
 
 
 def remove_keys(path: Path, gone: Collection[Key]) -> None:
-    """Takes these keys out of the file; what else stands there stays as it is, where that can be."""
+    """Remove these keys from the file; the rest of its text stays unchanged where possible."""
     text = path.read_text(encoding="utf-8")
     left = tuple(key for key in read_keys(path) if key not in gone)
     starts = [0, *(found.start() for found in _SECTION.finditer(text)), len(text)]
@@ -88,12 +88,12 @@ def remove_keys(path: Path, gone: Collection[Key]) -> None:
         is_whole = _parsed(after, path.name) == left
     except CodedError:
         is_whole = False
-    # Written in another form, by hand: then the keys are written anew, without comments.
+    # The file was edited by hand in another form, so the remaining keys are rewritten without comments.
     _replace(path, after if is_whole else "\n".join(map(_written, left)))
 
 
 def _replace(path: Path, text: str) -> None:
-    # What cannot be read again would lock everybody out.
+    # A file that cannot be read again would lock out all users.
     _parsed(text, path.name)
     fresh = path.with_name(f".{path.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -109,7 +109,7 @@ def _parsed(text: str, name: str) -> tuple[Key, ...]:
     try:
         return msgspec.convert(tomllib.loads(text), _Content).keys
     except (ValueError, RecursionError) as error:
-        raise CodedError("config_unreadable", f"{name} is no file of keys: {error}") from error
+        raise CodedError("config_unreadable", f"{name} is not a key file: {error}") from error
 
 
 def _written(key: Key) -> str:

@@ -1,4 +1,4 @@
-"""The audit trail: who decided, erased, deleted, or was let in to what is not their own; its files only grow."""
+"""Append-only audit log of decisions, erasures, deletions and access to conversations of other users."""
 
 import asyncio
 import os
@@ -11,11 +11,11 @@ from msgspec import Meta
 from timeloom.core.codes import CodedError
 
 PAGE_BYTES: Final = 1024 * 1024
-"""Most bytes of a file that are read for one page."""
+"""Maximum number of bytes that are read from a file for one page."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something was asked for; the entry with the same id and a `status` says what was answered."""
+    """A request; a second entry with the same id carries the `status` of the response."""
 
     id: str
     ts: str
@@ -26,39 +26,39 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     operation: str
     conversation_id: str = ""
     owner: str = ""
-    """Whose the conversation is, where it is not the user's own."""
+    """The owner of the conversation if it is another user."""
     call_id: str = ""
     status: int = 0
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the trail."""
+    """Selects a page of the audit log."""
 
     cursor: Annotated[str, Meta(max_length=20)] = ""
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Oldest first; `cursor` asks for what follows, also for what is not there yet."""
+    """Entries, oldest first. `cursor` requests the next page and also works for entries that are added later."""
 
     entries: tuple[AuditEntry, ...]
     cursor: str
 
 
 class AuditTrail:
-    """A file for each project, with a JSON object a line; what was added is on the disk."""
+    """One JSON Lines file per project; every entry is synced to disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = asyncio.Lock()
 
     async def add(self, entry: AuditEntry) -> None:
-        """Keeps the entry; raises where the disk refuses."""
+        """Append the entry and sync it; raise if it cannot be written."""
         async with self._lock:
             await asyncio.to_thread(self._add, entry)
 
     async def page(self, tenant: str, project: str, query: AuditQuery) -> AuditPage:
-        """A part of the trail of that project."""
+        """Return a page of the audit log of that project."""
         if query.cursor and not (query.cursor.isascii() and query.cursor.isdigit()):
             raise _no_cursor()
         return await asyncio.to_thread(self._page, tenant, project, int(query.cursor or 0), query.limit)
@@ -72,14 +72,14 @@ class AuditTrail:
             with os.fdopen(descriptor, "r+b", buffering=0) as file:
                 line = msgspec.json.encode(entry) + b"\n"
                 size = os.fstat(descriptor).st_size
-                # A power cut may have left a part of a line.
+                # A power failure may have left an incomplete line.
                 torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
                 file.write(b"\n" + line if torn else line)
                 os.fsync(descriptor)
             if is_new:
                 _sync_folder(path.parent)
         except OSError as error:
-            raise CodedError("store_unwritable", f"the audit trail cannot be kept: {error.strerror}") from error
+            raise CodedError("store_unwritable", f"the audit log cannot be written: {error.strerror}") from error
 
     def _page(self, tenant: str, project: str, start: int, limit: int) -> AuditPage:
         entries: list[AuditEntry] = []
@@ -109,7 +109,7 @@ def _decoded(line: bytes, tenant: str, project: str) -> list[AuditEntry]:
         entry = msgspec.json.decode(line, type=AuditEntry)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return []
-    # Names that differ by case alone may share a file.
+    # On some file systems, names that differ only by case share a file.
     return [entry] if (entry.tenant, entry.project) == (tenant, project) else []
 
 
@@ -122,4 +122,4 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _no_cursor() -> CodedError:
-    return CodedError("cursor_malformed", "no page of this trail has given that cursor")
+    return CodedError("cursor_malformed", "unknown cursor; pass the `cursor` of a previous page")

@@ -1,4 +1,4 @@
-"""Access: who sends a request, and whether what they ask for is theirs."""
+"""Authenticates requests by their tokens and decides which conversations a principal may access."""
 
 import hashlib
 import hmac
@@ -16,21 +16,21 @@ from timeloom.ports.reader import ConversationInfo
 from timeloom.server.auth.access_policy import SAFE_METHODS
 
 EVERY: Final = "*"
-"""Stands for all tenants, or for all projects."""
+"""The wildcard for all tenants or all projects."""
 
 MOST_TOKEN_CHARS: Final = 16_384
-"""Longest token that is looked at; those of issuers with many claims have a few thousand characters."""
+"""Longest token that is checked; tokens of issuers with many claims have a few thousand characters."""
 
 Role = Literal["user", "approver", "admin"]
 Name = Annotated[str, Meta(pattern=r"\A(?:\*|[A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z")]
 User = Annotated[str, Meta(min_length=1, max_length=128)]
 
 Act = Literal["read", "change", "decide"]
-"""What is done to a conversation; to decide is to answer a question that a turn waits with."""
+"""A kind of access to a conversation; `decide` answers an approval request of a turn."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whoever has a key: which tenant and project they belong to, and as whom."""
+    """An authenticated user with their tenant, project and role."""
 
     tenant: Name
     project: Name
@@ -39,20 +39,20 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def id(self) -> str:
-        """Who it is among all callers."""
+        """An id that is unique among all principals."""
         return f"{self.tenant}/{self.project}/{self.user}"
 
     @property
     def is_operator(self) -> bool:
-        """Whether they look after the whole server."""
+        """Whether this is an admin of all tenants and projects."""
         return (self.tenant, self.project, self.role) == (EVERY, EVERY, "admin")
 
     def is_member(self, tenant: str, project: str) -> bool:
-        """Whether they belong to that project."""
+        """Whether the principal belongs to that project."""
         return self.tenant in (tenant, EVERY) and self.project in (project, EVERY)
 
     def may(self, act: Act, info: ConversationInfo) -> bool:
-        """Whether the conversation is theirs, or their role lets them do that to those of others in its project."""
+        """Whether the principal owns the conversation, or their role allows this access in its project."""
         if not self.is_member(info.tenant, info.project):
             return False
         match self.role:
@@ -67,67 +67,67 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Key(Caller, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key by its hash, and whose it is."""
+    """An API key, stored as a hash, and the principal that it authenticates."""
 
     sha256: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class TokenError(CodedError):
-    """A token was sent, and lets nobody in; the words are for whoever sent it."""
+    """The token of a request is not valid; the message is sent to the client."""
 
     def __init__(self, why: str) -> None:
         super().__init__("unauthorized", why)
 
 
 class Register(Protocol):
-    """Knows whose tokens are whose."""
+    """Maps tokens to principals."""
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose it is; None where it is not known here. Raises TokenError where it can say what is wrong with it."""
+        """Return the principal of the token; None if it is unknown. Raise TokenError if the reason is known."""
         ...
 
 
 class Keys:
-    """Keys that do not change."""
+    """A fixed set of API keys."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = {key.sha256: key for key in keys}
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose key it is."""
+        """Return the principal of the key; None if it is unknown."""
         digest = hashed(token)
-        # The hash is what is compared, so a guess tells nothing about the token of a key that is near.
+        # Hashes are compared, so the timing of a guess reveals nothing about a similar token.
         found = self._keys.get(digest)
         return found if found and hmac.compare_digest(found.sha256, digest) else None
 
 
 class Doorkeeper:
-    """Knows who is there, by all the registers it has."""
+    """Authenticates requests with one or more token verifiers."""
 
     def __init__(self, keys: Iterable[Key] = (), *registers: Register) -> None:
         self._registers = (Keys(keys), *registers)
 
     async def caller(self, connection: HTTPConnection) -> Caller:
-        """Who sends the request; raises where no token of it is known."""
+        """Return the principal that sent the request; raise if it has no valid token."""
         if not bearer(connection) and connection.cookies.get(cookie_of(connection)) and _is_foreign(connection):
-            raise CodedError("forbidden", "a page of another origin sent this request")
+            raise CodedError("forbidden", "requests from pages of another origin are rejected")
         token = token_of(connection)
         if not token:
             raise CodedError("unauthorized", "send the token as `Authorization: Bearer <token>`")
         return await self.need(token)
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose token it is; None where it is not known here."""
+        """Return the principal of the token; None if it is not valid."""
         try:
             return await self.need(token)
         except TokenError:
             return None
 
     async def need(self, token: str) -> Caller:
-        """Whose token it is; raises where it is not known here, and says as much of why as a register does."""
+        """Return the principal of the token; raise with the verifier's reason if it is not valid."""
         if len(token) > MOST_TOKEN_CHARS:
-            raise TokenError(f"a token has at most {MOST_TOKEN_CHARS} characters")
-        refused = TokenError("the token is not known here, or not any more")
+            raise TokenError(f"the token is too long; at most {MOST_TOKEN_CHARS} characters are accepted")
+        refused = TokenError("the token is unknown or was revoked")
         for register in self._registers:
             try:
                 if known := await register.whose(token):
@@ -138,39 +138,39 @@ class Doorkeeper:
 
 
 def bearer(connection: HTTPConnection) -> str:
-    """The token in the header; empty where there is none."""
+    """Return the token in the Authorization header; empty if there is none."""
     scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def token_of(connection: HTTPConnection) -> str:
-    """The token in the header, or else in the cookie; empty where there is none."""
+    """Return the token in the Authorization header, else in the cookie; empty if there is none."""
     return bearer(connection) or connection.cookies.get(cookie_of(connection), "")
 
 
 def cookie_of(connection: HTTPConnection) -> str:
-    """The name of the cookie, with the port that was asked: browsers send a host's cookies to all of its ports."""
+    """Return the name of the cookie. It contains the port, because browsers send cookies to all ports of a host."""
     port = connection.url.netloc.rpartition(":")[2]
     return f"timeloom_token_{port}" if port.isdecimal() and port.isascii() else "timeloom_token"
 
 
 def hashed(token: str) -> str:
-    """The hash under which a key is known."""
+    """Return the SHA-256 of the token, which is stored instead of the token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_token(ids: Ids) -> str:
-    """A token that nobody can guess."""
+    """Return a random token of 256 bits in hexadecimal."""
     return "".join(f"{ids.bits() % 2**64:016x}" for _ in range(4))
 
 
 def local_key(token: str, user: str) -> Key:
-    """The one key of a server that serves its own machine."""
+    """Return the admin key of a server in the mode `local`."""
     return Key(sha256=hashed(token), tenant=EVERY, project=EVERY, user=user, role="admin")
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """The address that guesses are counted by: of IPv6 the network, for whoever has one has 2**64 addresses."""
+    """Return the address by which failed attempts are counted: for IPv6 its /64 network, which one client may own."""
     host = connection.client.host if connection.client else ""
     try:
         address = ip_address(host)
@@ -180,7 +180,7 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def _is_foreign(connection: HTTPConnection) -> bool:
-    """Whether a page of another origin sent what changes something, or opened a socket; browsers say so."""
+    """Whether a browser reports that a page of another origin sent an unsafe request or opened a socket."""
     if connection.scope.get("method") in SAFE_METHODS:
         return False
     origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")

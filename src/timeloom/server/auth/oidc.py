@@ -1,4 +1,4 @@
-"""Tokens of an issuer: JWTs, checked by the keys that the issuer publishes, and what their claims say of a caller."""
+"""Verifies JWTs of an OpenID Connect issuer and maps their claims to a principal."""
 
 import asyncio
 import logging
@@ -20,19 +20,19 @@ from timeloom.server.auth.authenticate import EVERY, Caller, Name, Role, TokenEr
 from timeloom.server.rate_limit import UPTIME, Buckets
 
 MOST_BYTES: Final = 512 * 1024
-"""Largest document that is read from an issuer; those of the large ones have some 20 KB."""
+"""Largest document that is read from an issuer; those of the large issuers have about 20 KB."""
 
 MOST_KEYS: Final = 100
 
 FRESH_S: Final = 600.0
-"""How long keys are used without looking. A key that its issuer took back is known for so long."""
+"""Seconds after which the keys are fetched again. A key that its issuer revoked stays valid for so long."""
 
 KEPT_S: Final = 86_400.0
-"""How long keys are used while the issuer cannot be reached."""
+"""Seconds for which fetched keys are used while the issuer cannot be reached."""
 
 LOOKS_PER_S: Final = 1 / 10
 LOOKS_AT_ONCE: Final = 3.0
-"""How often somebody can make us look for a key that we do not know, by sending tokens that name one."""
+"""Limits on fetching the keys again because a token names an unknown key, which any client can send."""
 
 FAMILIES: Final = MappingProxyType[str, tuple[str, ...]](
     {
@@ -41,7 +41,7 @@ FAMILIES: Final = MappingProxyType[str, tuple[str, ...]](
         "OKP": ("EdDSA",),
     }
 )
-"""The signatures that each kind of key can make; secrets that are shared are no kind of key here."""
+"""The signature algorithms of each key type; shared secrets are not supported."""
 
 OwnName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")]
 
@@ -49,7 +49,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
-    """Which claims say what; a tenant or project that is set here is that of everybody."""
+    """The claims that a principal is read from; a fixed `tenant` or `project` applies to all users."""
 
     user: str = "sub"
     tenant_claim: str = "tenant"
@@ -61,7 +61,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     approver_role: str = "timeloom-approver"
 
     def caller(self, said: Mapping[str, object]) -> Caller:
-        """Who it is; raises where the claims do not say."""
+        """Return the principal of a verified token; raise if a claim is missing or malformed."""
         return Caller(
             user=_claimed(said, self.user, User),
             tenant=self._name(said, self.tenant, self.tenant_claim),
@@ -70,7 +70,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _name(self, said: Mapping[str, object], fixed: str, claim: str) -> str:
-        # That somebody belongs everywhere is for the operator to say, not for a token.
+        # Only the operator may grant the wildcard, so a claim must be a concrete name.
         return msgspec.convert(fixed, Name) if fixed else _claimed(said, claim, OwnName)
 
     def _role(self, said: object) -> Role:
@@ -81,7 +81,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token must be."""
+    """The requirements that a token must meet."""
 
     issuer: str
     audience: str
@@ -107,7 +107,7 @@ class _PublicKey:
 
 
 class Issuer:
-    """Knows the tokens of one issuer; use it as a context."""
+    """Verifies the tokens of one issuer; use it as a context manager."""
 
     def __init__(self, expected: Expected, uptime: Callable[[], float] = UPTIME) -> None:
         self._expected = expected
@@ -120,7 +120,7 @@ class Issuer:
         await self._keys.close()
 
     async def whose(self, token: str) -> Caller | None:
-        """Whose token it is; None where it is none of any issuer, and raises where it is not good here."""
+        """Return the principal of the token; None if it is not a JWT. Raise TokenError if it is not valid here."""
         try:
             header = jwt.get_unverified_header(token)
         except jwt.InvalidTokenError:
@@ -128,7 +128,7 @@ class Issuer:
         key = await self._keys.get(header.get("kid"))
         if not key:
             issuer = self._expected.issuer
-            raise TokenError(f"the token is signed with no key of {issuer}, or that issuer cannot be reached")
+            raise TokenError(f"the token is not signed with a key of {issuer}, or that issuer cannot be reached")
         return self._checked(token, key)
 
     def _checked(self, token: str, public: _PublicKey) -> Caller:
@@ -144,13 +144,13 @@ class Issuer:
                 options={"require": ["exp", "iss", "aud"]},
             )
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError) as error:
-            _logger.info("a token was refused", extra={"fields": {"why": type(error).__name__}})
+            _logger.info("a token was rejected", extra={"fields": {"why": type(error).__name__}})
             raise TokenError(_wrong(error, expected)) from error
         return expected.claims.caller(said)
 
 
 class _IssuerKeys:
-    """The keys that an issuer publishes, looked at again now and then."""
+    """The public keys of an issuer, fetched again when they are old or a token names an unknown key."""
 
     def __init__(self, issuer: str, uptime: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -166,12 +166,12 @@ class _IssuerKeys:
         await self._http.aclose()
 
     async def get(self, kid: object) -> _PublicKey | None:
-        """The key of that id; without an id, the only one there is."""
+        """Return the key of that id; without an id, the key if there is only one."""
         tries = self._tries
         async with self._lock:
             found = self._named(kid)
             is_fresh = self._uptime() - self._looked_s < FRESH_S
-            # Whoever waited here while somebody looked has an answer that is younger than its question.
+            # If another task fetched the keys while this one waited for the lock, they are newer than this call.
             if (found and is_fresh) or self._tries != tries or self._looks.take(""):
                 return found
             self._tries += 1
@@ -190,10 +190,10 @@ class _IssuerKeys:
             base = self._issuer.rstrip("/")
             said = msgspec.json.decode(await self._fetch(f"{base}/.well-known/openid-configuration"), type=_Discovery)
             if said.issuer != self._issuer:
-                raise ValueError("the issuer calls itself by another name")
+                raise ValueError("the discovery document names another issuer")
             document = msgspec.json.decode(await self._fetch(said.jwks_uri), type=_KeySet)
         except (httpx2.HTTPError, msgspec.MsgspecError, TimeoutError, ValueError) as error:
-            _logger.warning("the issuer's keys cannot be read", exc_info=error)
+            _logger.warning("the keys of the issuer cannot be fetched", exc_info=error)
             return
         self._keys = tuple(key for data in document.keys if (key := _public_key(data)))
         self._looked_s = self._uptime()
@@ -201,7 +201,7 @@ class _IssuerKeys:
     async def _fetch(self, url: str) -> bytes:
         parts = httpx2.URL(url)
         if parts.scheme != "https" and not is_loopback(parts.host):
-            raise ValueError("an issuer is asked over https")
+            raise ValueError("the issuer must be fetched over https")
         body = bytearray()
         async with asyncio.timeout(10.0), self._http.stream("GET", url) as response:
             response.raise_for_status()
@@ -213,12 +213,12 @@ class _IssuerKeys:
 
 
 def open_issuer(expected: Expected) -> Issuer:
-    """The issuer of these tokens; raises where it cannot be one."""
+    """Return the issuer for these requirements; raise if the settings are incomplete or invalid."""
     if not expected.issuer or not expected.audience:
-        raise CodedError("setting_invalid", "the mode oidc needs `server.oidc.issuer` and `server.oidc.audience`")
+        raise CodedError("setting_invalid", "the mode `oidc` needs `server.oidc.issuer` and `server.oidc.audience`")
     url = httpx2.URL(expected.issuer)
     if url.scheme != "https" and not is_loopback(url.host):
-        raise CodedError("setting_invalid", "`server.oidc.issuer` begins with https://")
+        raise CodedError("setting_invalid", "`server.oidc.issuer` must begin with https://")
     for name in (expected.claims.tenant, expected.claims.project):
         if name and name != EVERY:
             msgspec.convert(name, OwnName)
@@ -226,7 +226,7 @@ def open_issuer(expected: Expected) -> Issuer:
 
 
 def _public_key(data: dict[str, Any]) -> _PublicKey | None:
-    """A key that signs; None where it is another kind, or one that we cannot use."""
+    """Return a key that verifies signatures; None if it is of another kind or not supported."""
     named = data.get("alg")
     algorithms = tuple(name for name in FAMILIES.get(str(data.get("kty")), ()) if named in (None, name))
     if not algorithms or data.get("use", "sig") != "sig":
@@ -238,22 +238,25 @@ def _public_key(data: dict[str, Any]) -> _PublicKey | None:
 
 
 def _wrong(error: Exception, expected: Expected) -> str:
-    """What is wrong with a token. Its claims are looked at last, so who is told of them has one of the issuer's."""
+    """Explain why a token is not valid.
+
+    Claims are checked after the signature, so only holders of a token of the issuer learn about them.
+    """
     match error:
         case jwt.ExpiredSignatureError():
             return "the token has expired; get a new one from its issuer"
         case jwt.ImmatureSignatureError():
-            return "the token is not good yet"
+            return "the token is not valid yet"
         case jwt.InvalidAudienceError():
-            return f"the token is for another audience; its `aud` must have {expected.audience}"
+            return f"the token is for another audience; its `aud` must contain {expected.audience}"
         case jwt.InvalidIssuerError():
-            return f"the token is of another issuer; its `iss` must be {expected.issuer}"
+            return f"the token has another issuer; its `iss` must be {expected.issuer}"
         case jwt.MissingRequiredClaimError():
             return f"the token has no claim `{error.claim}`"
         case jwt.InvalidAlgorithmError():
-            return "the token is signed in a way that is not taken here; `server.oidc.algorithms` lists those that are"
+            return "the token's signature algorithm is not accepted; `server.oidc.algorithms` lists those that are"
         case _:
-            return "the token's signature or form is not good"
+            return "the token's signature or format is invalid"
 
 
 def _claimed(said: Mapping[str, object], claim: str, kind: Any) -> str:
@@ -263,12 +266,12 @@ def _claimed(said: Mapping[str, object], claim: str, kind: Any) -> str:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        wanted = "of 1 to 128 characters" if kind is User else "of 1 to 64 letters, digits, '_', '.' or '-'"
-        raise TokenError(f"the token's claim `{claim}` is no name {wanted}") from error
+        wanted = "1 to 128 characters" if kind is User else "1 to 64 letters, digits, '_', '.' or '-'"
+        raise TokenError(f"the token's claim `{claim}` must have {wanted}") from error
 
 
 def _found(said: Mapping[str, object], claim: str) -> object:
-    """The claim under its whole name, or step by step."""
+    """Return the claim of that name; otherwise follow its dots into nested objects."""
     if claim in said:
         return said[claim]
     first, _, rest = claim.partition(".")

@@ -1,4 +1,4 @@
-"""The watch: whoever keeps a connection loses it soon after their token has lost what it stood for."""
+"""Closes open connections within two seconds after their API key is revoked."""
 
 import asyncio
 import logging
@@ -12,19 +12,19 @@ from timeloom.runtime.hub.events import ChatError
 from timeloom.server.auth.authenticate import Caller, Doorkeeper
 
 LOOK_S: Final = 1.0
-"""How often tokens of open connections are looked at. More lets one that was taken back hear for longer."""
+"""Seconds between two checks of open connections. A larger value keeps connections of revoked keys open for longer."""
 
 REST: Final = 9
-"""How much longer it rests than it looks: ten thousand tokens of an issuer are looked at for half a second."""
+"""Minimum ratio of pause to checking time. Checking ten thousand tokens of an issuer takes half a second."""
 
 OVER: Final = ChatError(
-    code="unauthorized", message="the token is not known any more, or stands for somebody else; come back with another"
+    code="unauthorized", message="the token was revoked or now belongs to another user; reconnect with a valid token"
 )
 
 _logger = logging.getLogger(__name__)
 
 End = Callable[[ChatError], None]
-"""Ends a connection, which is told why; said again it does nothing."""
+"""Closes a connection and sends the error to its client; a second call does nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,18 +34,18 @@ class _Connection:
 
 
 class Watch:
-    """Asks for every token with an open connection, again and again, whose it is."""
+    """Periodically verifies the token of every open connection."""
 
     def __init__(self, doorkeeper: Doorkeeper, look_s: float = LOOK_S) -> None:
         self._doorkeeper = doorkeeper
         self._look_s = look_s
         self._kept: dict[str, set[_Connection]] = {}
-        """By their tokens."""
+        """The open connections by token."""
         self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
     def over(self, token: str, caller: Caller, end: End) -> Generator[None]:
-        """Watches over a connection for as long as it lasts."""
+        """Monitor a connection while the context is open."""
         kept = _Connection(caller, end)
         self._kept.setdefault(token, set()).add(kept)
         if self._looking is None:
@@ -70,9 +70,9 @@ class Watch:
                 try:
                     await self._check(token)
                 except Exception:
-                    _logger.exception("a token cannot be looked at")
+                    _logger.exception("a token could not be verified")
                 took_s += time.perf_counter() - began_s
-                # There may be thousands, and whoever is told something must not wait for all of them.
+                # There may be thousands of tokens, and other tasks must not wait for all of them.
                 await asyncio.sleep(0)
 
     async def _check(self, token: str) -> None:

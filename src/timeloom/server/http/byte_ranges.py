@@ -1,4 +1,4 @@
-"""Ranges: which bytes of a file a request asks for."""
+"""Parses the `Range` header of a request."""
 
 import re
 from typing import Final
@@ -7,13 +7,13 @@ from timeloom.core.codes import CodedError
 
 _RANGE: Final = re.compile(r"bytes=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*", re.IGNORECASE)
 _DIGITS: Final = 18
-"""No file has a size with more digits; a longer number is as good as this many nines."""
+"""No file size has more digits; a longer number is replaced by this many nines."""
 
 
 def wanted_range(header: str | None, size_bytes: int) -> tuple[int, int] | None:
-    """The first byte and the one after the last; None where all are wanted, or where the header is not understood.
+    """Return the start and the exclusive end of the range; None for the whole file or an unsupported header.
 
-    Of several ranges all bytes are sent, as the standard allows. Raises where no byte is in the range.
+    For several ranges the whole file is sent, as the standard allows. Raises if the range lies outside the file.
     """
     found = _RANGE.fullmatch(header or "")
     if found is None:
@@ -39,4 +39,4 @@ def _number(text: str | None) -> int | None:
 
 
 def _unsatisfiable(size_bytes: int) -> CodedError:
-    return CodedError("range_unsatisfiable", f"the file has {size_bytes} bytes")
+    return CodedError("range_unsatisfiable", f"the range lies outside the file, which has {size_bytes} bytes")

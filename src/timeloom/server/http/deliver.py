@@ -1,4 +1,4 @@
-"""Readers: events are sent to one until they end, the reader leaves, or it does not take the last of them in time."""
+"""Delivers a stream to a client until it ends, the client disconnects, or the last event times out."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,7 +10,7 @@ from timeloom.runtime.hub.subscription import Stream
 async def serve_reader(
     stream: Stream, leave_s: float, sending: Coroutine[Any, Any, None], leaving: Coroutine[Any, Any, None]
 ) -> None:
-    """Returns once the first of the two is done, or that long after the stream was ended; neither runs then."""
+    """Run both coroutines until one is done, or until the timeout after the end of the stream; cancel the other."""
     tasks = {
         asyncio.create_task(sending),
         asyncio.create_task(leaving),

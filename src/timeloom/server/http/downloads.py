@@ -1,4 +1,4 @@
-"""Downloads: a file as a response that no browser runs, whole or in part."""
+"""Serves a file, whole or in part, with headers that keep browsers from running it."""
 
 import re
 from typing import Final, Literal
@@ -16,10 +16,10 @@ from timeloom.server.http.problem_json import problem_of
 Disposition = Literal["attachment", "inline"]
 
 SHOWN: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
-"""What a browser may show by itself: pictures and plain text, in which nothing can run."""
+"""Types that a browser may show inline: images and plain text, which cannot contain scripts."""
 
 SANDBOX: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
-"""What a browser is told of every file, so that even one that it takes for a page can do nothing."""
+"""The Content-Security-Policy of every file; it disables a file even if a browser treats it as a page."""
 
 UNKNOWN: Final = "application/octet-stream"
 
@@ -28,7 +28,7 @@ _UNQUOTED: Final = re.compile(r"[^ !#$&()+,\-.0-9;=@A-Z\[\]^_`a-z{}~]")
 
 
 class Download(StreamingResponse):
-    """A file on its way."""
+    """The response that streams a file and closes it afterwards."""
 
     media_type = "*/*"
 
@@ -43,12 +43,12 @@ class Download(StreamingResponse):
             await self.close()
 
     async def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         await self._file.close()
 
 
 async def download(request: Request, file: HostedFile, disposition: Disposition) -> Response:
-    """The response to a request for the file: all of it, the range that is asked for, or that nothing has changed."""
+    """Return the response for the file: all of it (200), the requested range (206), not modified (304) or 416."""
     size, tag = file.card.size_bytes, f'"{file.sha256}"'
     headers = {
         "content-type": content_type(file.card.mime),
@@ -61,7 +61,7 @@ async def download(request: Request, file: HostedFile, disposition: Disposition)
         await file.close()
         return Response(status_code=304, headers={"etag": tag})
     try:
-        # A date is no tag: the file has none, so it is sent whole.
+        # If-Range may also be a date. Files have none, so the whole file is sent.
         asked = None if request.headers.get("if-range", tag) != tag else request.headers.get("range")
         wanted = wanted_range(asked, size)
     except CodedError as error:
@@ -78,7 +78,7 @@ async def download(request: Request, file: HostedFile, disposition: Disposition)
 
 
 def content_type(mime: str) -> str:
-    """The type as a header says it; what is none is any bytes."""
+    """Return the Content-Type header; `application/octet-stream` if the type is malformed."""
     kind = mime.partition(";")[0].strip().lower()
     if not _MIME.fullmatch(kind):
         return UNKNOWN
@@ -86,7 +86,7 @@ def content_type(mime: str) -> str:
 
 
 def content_disposition(name: str, disposition: Disposition, mime: str) -> str:
-    """Under which name a file is kept, and whether it may be shown; for a browser of any age."""
+    """Return the Content-Disposition header, with an ASCII file name for old browsers and the full one for others."""
     shown = disposition if content_type(mime).partition(";")[0] in SHOWN else "attachment"
     plain = _UNQUOTED.sub("_", name)
     extended = "" if plain == name else f"; filename*=UTF-8''{quote(name, safe='')}"

@@ -1,4 +1,4 @@
-"""Heads of requests: bounded in size and time, which uvicorn leaves to whatever stands before it."""
+"""Limits the size and the arrival time of request headers, which uvicorn leaves to a proxy."""
 
 import asyncio
 from typing import Any, Final
@@ -9,10 +9,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 HEAD_BYTES: Final = 64 * 1024
-"""Longest address and headers together, and trailers with them; more than any browser sends."""
+"""Maximum size of the URL, headers and trailers together; more than any browser sends."""
 
 LINGER_S: Final = 0.5
-"""How long what still comes is read and dropped: who sends to a closed connection may lose the answer."""
+"""Seconds for which further data is dropped before closing. Closing at once could lose the response."""
 
 _LINE_BYTES: Final = len(": \r\n")
 
@@ -22,7 +22,7 @@ _NO_MORE: Final = b"content-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """Ends connections whose requests do not begin, or have no end of their heads in sight."""
+    """Closes connections whose request headers are too large or do not arrive in time."""
 
     head_s = 10.0
 
@@ -90,8 +90,8 @@ class BoundedHeads(HttpToolsProtocol):
     def _count(self, size_bytes: int) -> None:
         self._parsed_bytes += size_bytes
         if self._parsed_bytes > HEAD_BYTES:
-            # Nothing that stands in the same piece is looked at any more.
-            raise ValueError("the head is too large")
+            # The exception stops the parser, so the rest of this chunk is not parsed.
+            raise ValueError("the request headers are too large")
 
     def _expect_head(self) -> None:
         self._head_is_here()
@@ -112,7 +112,7 @@ class BoundedHeads(HttpToolsProtocol):
 
 
 def bounded_heads(most_s: float) -> type[BoundedHeads]:
-    """The protocol whose heads may take so long."""
+    """Return the protocol class with this many seconds for the request headers."""
 
     class _Bounded(BoundedHeads):
         head_s = most_s

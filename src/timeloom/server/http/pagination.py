@@ -1,4 +1,4 @@
-"""Cursors of lists that are counted, such as turns and files."""
+"""Encodes and decodes the cursors of numbered lists such as turns and files."""
 
 from typing import Final
 
@@ -8,14 +8,14 @@ _DIGITS: Final = 15
 
 
 def page_cursor(after: int | None) -> str:
-    """The cursor of the page after that number; empty where there is none."""
+    """Return the cursor of the page after that number; empty if there is none."""
     return "" if after is None else str(after)
 
 
 def page_after(cursor: str) -> int:
-    """The number after which the page begins; raises where no page has given that cursor."""
+    """Return the number after which the page begins; raise if the cursor is malformed."""
     if not cursor:
         return 0
     if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > _DIGITS:
-        raise CodedError("cursor_malformed", f"a cursor is what a page gave, got {cursor[:40]!r}")
+        raise CodedError("cursor_malformed", f"unknown cursor {cursor[:40]!r}; pass the `cursor` of a previous page")
     return int(cursor)

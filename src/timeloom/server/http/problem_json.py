@@ -1,4 +1,4 @@
-"""Problems: errors as `application/problem+json`, each with a code of the registry."""
+"""Converts coded errors to `application/problem+json` responses."""
 
 import re
 from math import ceil
@@ -15,7 +15,7 @@ from timeloom.server.rate_limit import LimitedError
 MEDIA_TYPE: Final = "application/problem+json"
 
 RETRY_AFTER_S: Final = 5
-"""When a client should try again while the server starts anew."""
+"""Seconds after which a client should retry while the server restarts."""
 
 STATUSES: Final = MappingProxyType(
     {
@@ -56,14 +56,14 @@ STATUSES: Final = MappingProxyType(
         "store_unwritable": 503,
     }
 )
-"""The status of each error that a request can bring about; all others are the server's own, 500."""
+"""The HTTP status of each error that a request can cause; all other codes are 500."""
 
 _UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]")
-"""What a description in the header that asks for a token cannot have (RFC 6750, section 3)."""
+"""Characters that `error_description` in `WWW-Authenticate` must not contain (RFC 6750, section 3)."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong."""
+    """An error as in RFC 9457; `detail` explains it and `code` identifies its kind."""
 
     type: str
     title: str
@@ -76,7 +76,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 def problem(
     code: str, detail: str, instance: str, status: int | None = None, retry_after_s: float = RETRY_AFTER_S
 ) -> Response:
-    """The response that says so."""
+    """Return the problem+json response for a code."""
     status = status or STATUSES.get(code, 500)
     said = Problem(
         type=f"urn:timeloom:{code}", title=CODES[code], status=status, detail=detail, code=code, instance=instance
@@ -85,9 +85,9 @@ def problem(
 
 
 def problem_of(error: CodedError, instance: str) -> Response:
-    """The response to an error of the registry; what is the server's own is not told in full."""
+    """Return the response for a coded error; the details of internal errors are only in the log."""
     if STATUSES.get(error.code, 500) == 500:
-        return problem(error.code, "the server's log says more", instance)
+        return problem(error.code, "internal error; see the server's log", instance)
     retry_after_s = error.retry_after_s if isinstance(error, LimitedError) else RETRY_AFTER_S
     said = problem(error.code, str(error), instance, retry_after_s=retry_after_s)
     if isinstance(error, TokenError):
@@ -100,6 +100,6 @@ def _headers(status: int, retry_after_s: float) -> dict[str, str]:
     if status == 401:
         return {"www-authenticate": "Bearer"}
     if status == 408:
-        # The rest of the body is not waited for.
+        # The rest of the body is not read.
         return {"connection": "close"}
     return {"retry-after": str(max(1, ceil(retry_after_s)))} if status in (429, 503) else {}

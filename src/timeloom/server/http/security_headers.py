@@ -1,4 +1,4 @@
-"""Browsers: what every response tells them, and whose pages they may let in."""
+"""Adds security headers and CORS to all responses and checks the head of every request."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ HEADERS: Final = (
     ("cross-origin-resource-policy", "same-origin"),
     ("cache-control", "no-store"),
 )
-"""What every response says to browsers, unless it says otherwise itself."""
+"""Default headers of every response; a response may set different values."""
 
 ASKED_METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
 
@@ -34,13 +34,13 @@ EXPOSED_HEADERS: Final = (
     "www-authenticate",
     "x-should-retry",
 )
-"""What a page of another origin may read of a response, beside what browsers always let it."""
+"""Response headers that pages of allowed origins may read, besides those that browsers always expose."""
 
 PREFLIGHT_S: Final = 600
 
 
 def guarded(app: ASGIApp, rules: Rules) -> ASGIApp:
-    """The application with these rules around it."""
+    """Wrap the application with the access policy, the security headers and CORS."""
     inner = _with_origins(app, rules)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,7 +72,7 @@ def _with_origins(app: ASGIApp, rules: Rules) -> ASGIApp:
         app,
         allow_origins=rules.allow_origins,
         allow_methods=ASKED_METHODS,
-        # Any, for the clients of others have their own; cookies are not among them.
+        # All headers are allowed, because clients of other APIs send custom ones; cookies are not allowed.
         allow_headers=("*",),
         expose_headers=EXPOSED_HEADERS,
         max_age=PREFLIGHT_S,

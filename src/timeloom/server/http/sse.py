@@ -1,4 +1,4 @@
-"""Server-sent events: frames, and the response that sends them until its reader leaves or falls behind."""
+"""Encodes events as server-sent events and streams them to a client."""
 
 import re
 from collections.abc import AsyncGenerator, Callable
@@ -17,31 +17,31 @@ from timeloom.server.http.deliver import serve_reader
 MEDIA_TYPE: Final = "text/event-stream"
 
 MOST_BYTES: Final = 65_536
-"""How much is sent at once. Less sends more often; more holds back what could be on its way."""
+"""Maximum bytes of one chunk. Smaller chunks cost more sends; larger ones delay events."""
 
 Frames = Callable[[Event], bytes]
-"""An event as it is sent; empty where it is not."""
+"""Encodes an event; empty if it is not sent."""
 
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
 _ENCODER: Final = msgspec.json.Encoder()
 
 
 def frame(event: Event) -> bytes:
-    """The event as it is sent."""
+    """Return the event as a server-sent event."""
     if isinstance(event, Heartbeat):
         return b": still here\n\n"
     said = _ENCODER.encode(event)
     if not isinstance(event, ChatBlock):
         return b"event: %s\ndata: %s\n\n" % (event.name.encode(), said)
-    # A block from outside is given back as it came, perhaps on several lines.
+    # An external block keeps its original JSON, which may span several lines.
     data = b"\ndata: ".join(_LINES.split(said)) if b"\n" in said or b"\r" in said else said
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.name.encode(), data)
 
 
 class EventStream(Response):
-    """A stream of events; with a turn, it ends when that turn has ended or waits for a person.
+    """A response that streams events; with `turn_id`, it ends when that turn has ended or waits for approval.
 
-    Other forms of the same events bring their own frames; what they leave out is empty.
+    Other protocols pass their `encoder`; it returns empty bytes for events that it leaves out.
     """
 
     media_type = MEDIA_TYPE
@@ -56,7 +56,7 @@ class EventStream(Response):
         self._stream: Stream | None = None
 
     def end(self, why: ChatError) -> None:
-        """Its reader hears this last; nothing where there is none yet."""
+        """End the stream with this error; does nothing before the stream has started."""
         if self._stream:
             self._stream.end(why)
 
@@ -67,7 +67,7 @@ class EventStream(Response):
             await serve_reader(stream, self._leave_s, self._send(stream, events, send), _disconnected(receive))
 
     async def _send(self, stream: Stream, events: AsyncGenerator[Event], send: Send) -> None:
-        """Events that come together go out together: each sending costs more than all that is done to an event."""
+        """Send waiting events in one chunk: a send costs more than all other work on an event."""
         is_first = True
         body = bytearray()
         async for event in events:
@@ -82,7 +82,7 @@ class EventStream(Response):
 
 
 def is_last(event: Event, turn_id: str) -> bool:
-    """Whether nothing more is told of the turn for now."""
+    """Whether the event is the last one of the turn until a person or a client acts."""
     match event:
         case ChatComplete():
             return event.turn_id == turn_id

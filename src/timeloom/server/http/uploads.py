@@ -1,4 +1,4 @@
-"""Uploads: forms with text files, parsed, counted and judged while they arrive; what is large waits on disk."""
+"""Parses forms with text files while they arrive and enforces limits; large files are spooled to disk."""
 
 import asyncio
 import re
@@ -23,17 +23,17 @@ from timeloom.tools.mime import UNKNOWN, bare, mime_of
 
 FORM: Final = "multipart/form-data"
 FILES: Final = "files"
-"""What clients call the parts with files; any part with a file name is one."""
+"""The form field of attached files; any part with a file name counts as a file."""
 
 NAMELESS: Final = "a file has no name; send its part with a `filename`"
 
 SPOOLED_BYTES: Final = 64 * 1024
-"""How much of a file is kept in memory while it arrives. More costs memory per upload, less a file for small texts."""
+"""Bytes of a file kept in memory while it arrives. More costs memory per upload; less writes small texts to disk."""
 
 HEADERS_PER_PART: Final = 8
 
 SLOWEST_BYTES_PER_S: Final = 32 * 1024
-"""How slow an upload may be. Less lets somebody hold connections open for hours, more refuses bad networks."""
+"""Slowest accepted upload. A lower rate lets clients hold connections for hours; a higher one rejects slow networks."""
 
 _TEXT: Final = re.compile(r"text/[a-z0-9.+-]{1,100}")
 
@@ -41,29 +41,29 @@ Body = TypeVar("Body")
 
 
 class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one request may bring along."""
+    """The limits of one upload request."""
 
     max_bytes: int = 10 * 1024 * 1024
-    """Of all its files together."""
+    """For all files together."""
     max_files: int = 10
     max_field_bytes: int = 2 * 1024 * 1024
-    """Of all its fields together."""
+    """For all fields together."""
     patience_s: float = 30.0
-    """How long a request may take beside the time that its bytes need."""
+    """Seconds that a request may take in addition to the time for its bytes."""
 
 
 def is_form(request: Request) -> bool:
-    """Whether the request is a form."""
+    """Whether the request is a multipart form."""
     return bare(request.headers.get("content-type", "")) == FORM
 
 
 async def read_form(kind: type[Body], request: Request, limits: UploadLimits) -> tuple[Body, tuple[TextFile, ...]]:
-    """The fields of the form as a body of that type, and its files; raises where it is not as expected or too large."""
+    """Return the form's fields as a body of that type, and its files; raise if it is invalid or too large."""
     most_bytes = limits.max_bytes + limits.max_field_bytes
     declared = request.headers.get("content-length", "")
     due_bytes = int(declared[:20]) if declared.isdigit() else most_bytes
     if due_bytes > most_bytes:
-        raise _too_large(f"a form has at most {most_bytes} bytes")
+        raise _too_large(f"the form is too large; at most {most_bytes} bytes are accepted")
     most_s = limits.patience_s + due_bytes / SLOWEST_BYTES_PER_S
     with ExitStack() as files:
         form = _Form(_boundary(request), limits, files)
@@ -81,9 +81,9 @@ async def _feed(form: "_Form", chunks: AsyncIterator[bytes], most_bytes: int) ->
     async for chunk in chunks:
         taken += len(chunk)
         if taken > most_bytes:
-            raise _too_large(f"a form has at most {most_bytes} bytes")
+            raise _too_large(f"the form is too large; at most {most_bytes} bytes are accepted")
         try:
-            # Elsewhere: what is large is written to disk.
+            # In a thread, because large files are written to disk.
             await asyncio.to_thread(form.feed, chunk)
         except FormParserError as error:
             raise _malformed(f"the form cannot be read: {error}") from error
@@ -100,13 +100,13 @@ class _Part:
     file_name: str | None = None
     mime: str = ""
     charset: str = ""
-    """What whoever sent it says it is written in; empty where they do not."""
+    """The charset that the client declared; empty if none."""
     value: bytearray = field(default_factory=bytearray)
     file: SpooledTemporaryFile[bytes] | None = None
 
 
 class _Form:
-    """Takes in a form piece by piece."""
+    """Parses a form chunk by chunk."""
 
     def __init__(self, boundary: bytes, limits: UploadLimits, files: ExitStack) -> None:
         self._limits = limits
@@ -133,11 +133,11 @@ class _Form:
         )
 
     def feed(self, chunk: bytes) -> None:
-        """Takes in the next piece."""
+        """Parse the next chunk."""
         self._parser.write(chunk)
 
     def text_files(self) -> tuple[TextFile, ...]:
-        """The files, read one after the other."""
+        """Read and return the files."""
         return tuple(_text_file(part) for part in self._kept)
 
     def _begin(self) -> None:
@@ -160,20 +160,20 @@ class _Form:
         elif part.name == FILES:
             raise _malformed(NAMELESS)
         elif part.name in self.fields:
-            raise _malformed(f"the field {part.name[:40]!r} is there twice")
+            raise _malformed(f"the field {part.name[:40]!r} must occur only once")
 
     def _open_file(self, part: _Part, name: str) -> None:
         if not name:
-            # What a browser sends where no file was chosen.
+            # Browsers send an empty file name if no file was chosen.
             return
         _check_file_name(name)
         declared = part.headers.get("content-type", b"")
         part.mime = _text_type(name, declared.decode("latin-1"))
         part.charset = parse_options_header(declared)[1].get(b"charset", b"").decode("latin-1")
         if part.charset and not codec_of(part.charset):
-            raise _no_text(name, f"the charset {part.charset[:40]!r} is not known here; send it as UTF-8")
+            raise _no_text(name, f"the charset {part.charset[:40]!r} is not supported; send it as UTF-8")
         if len(self._kept) == self._limits.max_files:
-            raise _too_large(f"a request has at most {self._limits.max_files} files")
+            raise _too_large(f"too many files; at most {self._limits.max_files} are accepted per request")
         part.file = self._files.enter_context(_spool())
         self._kept.append(part)
 
@@ -182,14 +182,14 @@ class _Form:
         if part.file is not None:
             self._file_bytes += len(data)
             if self._file_bytes > self._limits.max_bytes:
-                raise _too_large(f"the files of a request have at most {self._limits.max_bytes} bytes")
+                raise _too_large(f"the files are too large; at most {self._limits.max_bytes} bytes are accepted")
             part.file.write(data)
         elif part.file_name is not None:
             raise _malformed(NAMELESS)
         else:
             self._field_bytes += len(data)
             if self._field_bytes > self._limits.max_field_bytes:
-                raise _too_large(f"the fields of a form have at most {self._limits.max_field_bytes} bytes")
+                raise _too_large(f"the fields are too large; at most {self._limits.max_field_bytes} bytes fit")
             part.value += data
 
     def _end(self) -> None:
@@ -208,12 +208,12 @@ def _boundary(request: Request) -> bytes:
     _, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary", b"")
     if not 0 < len(boundary) <= 70:
-        raise _malformed("Content-Type says no boundary of 1 to 70 characters")
+        raise _malformed("Content-Type must contain a boundary of 1 to 70 characters")
     return boundary
 
 
 def _text_type(name: str, declared: str) -> str:
-    """The type of the file, which is text; by its name where whoever sent it does not know."""
+    """Return the text type of the file, guessed from its name if the client declared none; raise if it is not text."""
     mime = bare(declared)
     if mime in ("", UNKNOWN):
         mime = mime_of(name)
@@ -230,7 +230,7 @@ def _text_file(part: _Part) -> TextFile:
     text = exact_text(part.file.read(), part.charset)
     if text is None:
         written = part.charset[:40] or "UTF-8"
-        raise _no_text(name, f"it is no text in {written}; send it as UTF-8, or say which: text/plain; charset=…")
+        raise _no_text(name, f"it is not {written} text; send UTF-8 or declare the charset: text/plain; charset=…")
     return TextFile(name=name, mime=part.mime, text=text)
 
 
@@ -238,7 +238,7 @@ def _converted(fields: dict[str, str], kind: type[Body]) -> Body:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _malformed(f"the form is not as expected: {what_is_wrong(error, kind)}") from error
+        raise _malformed(f"the form is invalid: {what_is_wrong(error, kind)}") from error
 
 
 def _decoded(data: bytes, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Wording: what is wrong with what was sent, for whoever sent it."""
+"""Explains validation errors to clients."""
 
 import re
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ _STEP: Final = re.compile(r"\.(\w+)|\[")
 
 
 def what_is_wrong(error: Exception, kind: type[object]) -> str:
-    """The words of the error, with what there is to choose from where something else was chosen."""
+    """Return the message of the error; for an invalid enum value, with the allowed values."""
     found = _ENUM.fullmatch(str(error))
     if not found or not isinstance(error, msgspec.ValidationError):
         return str(error)
     choices = _choices(inspect.type_info(kind), [step.group(1) for step in _STEP.finditer(found.group(1))])
-    return f"{error}; it is one of {', '.join(dict.fromkeys(choices))}" if choices else str(error)
+    return f"{error}; it must be one of {', '.join(dict.fromkeys(choices))}" if choices else str(error)
 
 
 def _choices(kind: inspect.Type, steps: Sequence[str | None]) -> list[str]:
-    """What may stand at the place to which these steps lead: the names of fields, or None into a list."""
+    """Return the allowed values at that location; a step is a field name, or None for the items of a list."""
     match kind:
         case inspect.Metadata(type=inner):
             return _choices(inner, steps)

@@ -1,4 +1,4 @@
-"""Denials: a WebSocket that is refused with a response has been answered, which uvicorn takes for an error of ours."""
+"""Keeps uvicorn from logging an error when a WebSocket handshake is rejected with a response."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class QuietDenials(WebSocketsSansIOProtocol):
-    """Logs nothing of a handshake that was refused."""
+    """Treats a rejected handshake as complete, so uvicorn logs no error."""
 
     @override
     async def send(self, message: "ASGISendEvent") -> None:

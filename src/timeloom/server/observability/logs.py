@@ -1,4 +1,4 @@
-"""Logs of the server: a JSON object a line, with ids and never with what anybody said."""
+"""Formats the server's log as JSON Lines that contain ids but no message texts."""
 
 import logging
 from typing import Final, cast
@@ -11,29 +11,29 @@ OURS: Final = "timeloom"
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object; `fields` of the record stand beside its message."""
+    """Formats a record as one JSON object; the record's `fields` are merged into it."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, object] = {
             "ts": timestamp(int(record.created * 1_000_000)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            # What follows the first line of a library is what it was about, word for word.
+            # Libraries quote the offending text after the first line of their messages.
             "message": record.getMessage().partition("\n")[0],
         }
         said |= cast(dict[str, object], getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0]:
-            # The type and the place: the words of an error may quote what somebody said.
+            # Only the type and the location: the text of an error may quote a message.
             said["error"] = record.exc_info[0].__name__
             said["where"] = _where(record)
         return msgspec.json.encode(said, enc_hook=str).decode()
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Sends what the server logs to standard error."""
+    """Write the server's log to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    # asyncio warns of every client that leaves before it has read all.
+    # asyncio warns about every client that disconnects before it has read everything.
     for name, least in ((OURS, level), ("uvicorn.error", logging.WARNING), ("asyncio", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

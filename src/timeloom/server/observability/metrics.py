@@ -1,4 +1,4 @@
-"""Metrics: what the server does and has done, as Prometheus reads it; no label is an id, a name or a text."""
+"""Prometheus metrics of the server; labels contain no ids, names or texts."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
@@ -19,7 +19,7 @@ _BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 
 class Standing(Protocol):
-    """What is open right now, and how many readers were too slow so far."""
+    """Current numbers of the hub: turns, readers and conversations, and readers that were too slow so far."""
 
     @property
     def running(self) -> int: ...
@@ -35,48 +35,48 @@ class Standing(Protocol):
 
 
 class Metrics:
-    """Counts what happens; each server has its own."""
+    """The metrics of one server, in a separate registry."""
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
-            "timeloom_requests", "Requests that were answered.", ("operation", "status"), registry=registry
+            "timeloom_requests", "Requests by operation and status.", ("operation", "status"), registry=registry
         )
         self._seconds = Histogram(
             "timeloom_request_seconds",
-            "How long requests took until they were answered; of a stream, until it began.",
+            "Seconds until a request was answered; for a stream, until it began.",
             ("operation",),
             buckets=_BUCKETS_S,
             registry=registry,
         )
-        self._errors = Counter("timeloom_errors", "Errors by their code.", ("where", "code"), registry=registry)
-        self._turns = Counter("timeloom_turns", "Turns that began.", registry=registry)
-        self._ended = Counter("timeloom_turns_ended", "Turns that ended.", ("reason",), registry=registry)
-        self._calls = Counter("timeloom_tool_calls", "Calls of tools.", registry=registry)
+        self._errors = Counter("timeloom_errors", "Errors by code.", ("where", "code"), registry=registry)
+        self._turns = Counter("timeloom_turns", "Turns started.", registry=registry)
+        self._ended = Counter("timeloom_turns_ended", "Turns ended, by reason.", ("reason",), registry=registry)
+        self._calls = Counter("timeloom_tool_calls", "Tool calls.", registry=registry)
         self._deltas = _Deltas()
         registry.register(self._deltas)
-        self._tokens = Counter("timeloom_tokens", "Tokens that models read and wrote.", ("kind",), registry=registry)
-        self._cost = Counter("timeloom_cost_usd", "Dollars that models cost.", registry=registry)
+        self._tokens = Counter("timeloom_tokens", "Tokens read and written by models.", ("kind",), registry=registry)
+        self._cost = Counter("timeloom_cost_usd", "Cost of model calls in US dollars.", registry=registry)
 
     def watch(self, standing: Standing) -> None:
-        """Also tells what is open there."""
+        """Also export these live counts."""
         self._registry.register(_StandingCollector(standing))
 
     def answered(self, operation: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count an answered request and its duration."""
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
     def refused(self, code: str) -> None:
-        """A request was answered with a problem."""
+        """Count an error response."""
         self._errors.labels("request", code).inc()
 
     def delta(self, _delta: LiveDelta) -> None:
-        """A piece of text is on its way."""
+        """Count a delta of streamed text."""
         self._deltas.count += 1
 
     def entry(self, entry: Entry) -> None:
-        """An entry is stored."""
+        """Count the turns, calls, tokens, costs and errors of a stored entry."""
         match entry.block:
             case TurnStarted():
                 self._turns.inc()
@@ -100,18 +100,18 @@ class Metrics:
                 pass
 
     def text(self) -> bytes:
-        """All of it, in Prometheus's form."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
 class _Deltas(Collector):
-    """There are thousands in a second, all of one thread: a counter of its own spares each of them a lock."""
+    """Counts deltas without a lock: there are thousands per second, all from one thread."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def collect(self) -> Iterable[Metric]:
-        return (CounterMetricFamily("timeloom_deltas", "Pieces of text on their way.", value=self.count),)
+        return (CounterMetricFamily("timeloom_deltas", "Deltas of streamed text.", value=self.count),)
 
 
 class _StandingCollector(Collector):
@@ -124,15 +124,15 @@ class _StandingCollector(Collector):
     def _collected(self) -> Iterator[Metric]:
         now = self._standing
         gauges = (
-            ("timeloom_turns_running", "Turns that run.", now.running),
-            ("timeloom_streams_open", "Readers of streams.", now.readers),
+            ("timeloom_turns_running", "Running turns.", now.running),
+            ("timeloom_streams_open", "Open event streams.", now.readers),
             (
                 "timeloom_conversations_open",
-                "Conversations that are open, read or spoken to.",
+                "Open conversations.",
                 len(now.conversations),
             ),
         )
         for name, words, value in gauges:
             yield GaugeMetricFamily(name, words, value=value)
-        words = "Readers that fell behind and were told to come back."
+        words = "Readers that were disconnected because they fell behind."
         yield CounterMetricFamily("timeloom_readers_too_slow", words, value=now.slow_readers)

@@ -1,4 +1,4 @@
-"""Telemetry: the spans of the conversations that are open here, sent to a collector by OTLP over HTTP."""
+"""Sends the spans of open conversations to an OpenTelemetry collector by OTLP over HTTP."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ _KINDS: Final = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
 class Telemetry:
-    """Hears of entries and hands on the spans that they end; the SDK sends them from a thread of its own."""
+    """Converts entries to spans and passes them to the SDK, which sends them from a background thread."""
 
     def __init__(self, processor: BatchSpanProcessor, *, content: bool) -> None:
         self._processor = processor
@@ -30,7 +30,7 @@ class Telemetry:
         self._scope = InstrumentationScope("timeloom", __version__)
 
     def of(self, conversation: ConversationId) -> Callable[[Entry], None]:
-        """What the entries of a conversation that was just opened are told to."""
+        """Return a listener for the entries of a conversation that was just opened."""
         spans = Spans(conversation, content=self._content)
 
         def hear(entry: Entry) -> None:
@@ -57,7 +57,7 @@ class Telemetry:
 
 @asynccontextmanager
 async def open_telemetry(endpoint: str, *, content: bool) -> AsyncGenerator[Telemetry]:
-    """The telemetry that sends there; what waits is sent at the end."""
+    """Open the telemetry for that endpoint; waiting spans are sent when the context ends."""
     processor = BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces"))
     try:
         yield Telemetry(processor, content=content)

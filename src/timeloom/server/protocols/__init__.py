@@ -1,4 +1,4 @@
-"""Other protocols over the same conversations.
+"""Other protocols for the same conversations.
 
 Reading order: `turn_answer`, `send_and_stream`, `client_message`, `websocket`, `socketio`, `openai/`, `ag_ui/`.
 """

@@ -1,4 +1,4 @@
-"""Sending: what a client says over a connection that it keeps, and what it is told of that."""
+"""Handles messages, events and decisions that clients send over WebSocket and Socket.IO."""
 
 from typing import Final, TypeVar
 
@@ -20,17 +20,17 @@ EVENT: Final = "chat.event"
 DECISION: Final = "chat.decision"
 
 DECIDED: Final = 202
-"""What the audit trail says of a decision that was taken, as where a request brought it."""
+"""The status in the audit log of an accepted decision, the same as for an HTTP request."""
 
 
 class CallDecision(DecisionBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person's decision on a call."""
+    """A decision together with the id of its call."""
 
     call_id: str
 
 
 async def take(call: RequestContext, event: str, data: object) -> Accepted:
-    """What was sent is on the timeline of the call's conversation; raises where it cannot be taken, or not any more."""
+    """Store a client's message on the timeline; raise if it is invalid or the client is no longer authorized."""
     match event:
         case "chat.message":
             said, call = converted(data, SaidBody), await let_in_again(call)
@@ -42,7 +42,7 @@ async def take(call: RequestContext, event: str, data: object) -> Accepted:
             return await _decided(call, converted(data, CallDecision))
         case _:
             every = f"{MESSAGE}, {EVENT} or {DECISION}"
-            raise CodedError("request_malformed", f"what is sent is {every}, got {event[:60]!r}")
+            raise CodedError("request_malformed", f"event must be {every}, got {event[:60]!r}")
 
 
 async def _decided(call: RequestContext, body: CallDecision) -> Accepted:
@@ -57,14 +57,14 @@ async def _decided(call: RequestContext, body: CallDecision) -> Accepted:
 
 
 def converted(data: object, kind: type[Body]) -> Body:
-    """The data as that; raises where it is not."""
+    """Convert the data to that type; raise if it does not match."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise CodedError("request_malformed", f"the data is not as expected: {what_is_wrong(error, kind)}") from error
+        raise CodedError("request_malformed", f"the data is invalid: {what_is_wrong(error, kind)}") from error
 
 
 def refusal(error: CodedError) -> ChatError:
-    """Why it was not taken; what is the server's own is not told in full."""
+    """Return the error for the client; the details of internal errors are only in the log."""
     is_ours = STATUSES.get(error.code, 500) == 500
-    return ChatError(code=error.code, message="the server's log says more" if is_ours else str(error))
+    return ChatError(code=error.code, message="internal error; see the server's log" if is_ours else str(error))

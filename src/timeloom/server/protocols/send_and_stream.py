@@ -1,4 +1,4 @@
-"""Asking: something is sent to a conversation whose stream is heard already, so that no piece of its answer is lost."""
+"""Subscribes to a conversation before sending to it, so that no part of the answer is lost."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,19 +15,22 @@ from timeloom.server.http.sse import is_last
 from timeloom.server.services import Services
 
 PAGE: Final = 200
-"""How many blocks are read at once to find a question, which is nearly always one of the last."""
+"""Entries read at once to find an approval request, which is nearly always one of the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What became of what was sent, and the events from there to the end of its turn, or to where that waits."""
+    """The accepted message, and the events up to the end of its turn or until it waits for approval."""
 
     accepted: Accepted
     opened: Streaming
 
 
 async def ask(place: Services, conversation: ConversationId, send: Callable[[], Awaitable[Accepted]]) -> Asked:
-    """Sends it; whoever gets the stream has to enter it, or the conversation stays open for it."""
+    """Send a message and return its event stream.
+
+    The caller must enter the stream; otherwise its subscription keeps the conversation open.
+    """
     info = await place.store.info(conversation)
     async with AsyncExitStack() as stack:
         stream, events = await stack.enter_async_context(place.hub.stream(info, info.tail))
@@ -46,7 +49,7 @@ async def _handed_over(
 
 
 async def _until_live(events: AsyncGenerator[Event]) -> None:
-    """The status is told first, and again where the events begin to be live."""
+    """Skip events until they are live: the stream reports the status once at its start and once when it is live."""
     left = 2
     async for event in events:
         left -= isinstance(event, ConvStatus)
@@ -55,9 +58,9 @@ async def _until_live(events: AsyncGenerator[Event]) -> None:
 
 
 async def _answer(store: Store, events: AsyncGenerator[Event], accepted: Accepted) -> AsyncGenerator[Event]:
-    """What is told after the block of what was sent; what a turn that ran before said is not for whoever sent this.
+    """Yield the events after the block of the sent message, without the output of an earlier running turn.
 
-    But what it asked is, where it still waits for that.
+    Approval requests of the earlier turn are included if it still waits for them.
     """
     is_ours = False
     told: set[CallId] = set()
@@ -75,7 +78,7 @@ async def _answer(store: Store, events: AsyncGenerator[Event], accepted: Accepte
 
 
 async def _questions(store: Store, status: ConvStatus, told: set[CallId]) -> list[ChatApproval]:
-    """What a person was asked before, and has to decide."""
+    """Return the approval requests that are still open and were not yet sent to this client."""
     wanted, found, end = set(status.approvals) - told, list[ChatApproval](), status.tail
     while wanted and end:
         start = max(0, end - PAGE)

@@ -1,4 +1,4 @@
-"""Conversations over Socket.IO: the events of a stream under their own names, and messages that are acknowledged."""
+"""Conversations over Socket.IO: emits stream events under their names and acknowledges messages."""
 
 import asyncio
 import logging
@@ -34,19 +34,22 @@ from timeloom.server.services import RequestContext, Services
 PATH: Final = "/socket.io"
 OPERATION: Final = "socketio"
 LIBRARY: Final = "socketio"
-"""python-socketio, of the extra `socketio`."""
+"""python-socketio, installed by the extra `socketio`."""
 
 MOST_SESSIONS: Final = 10_000
-"""How many sessions there may be; the library keeps one for whoever asks, before it is known who that is."""
+"""Maximum number of sessions; the library creates one per client before it is authenticated."""
 
 SEND_S: Final = 60.0
-"""How long one message may take to leave. Less loses clients on slow lines; more keeps dead ones."""
+"""Seconds for sending one message. Less disconnects clients with slow networks; more keeps dead connections."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which conversation is joined, and after which block; without one, the first message begins it."""
+    """The conversation to join, and the block after which its stream begins.
+
+    Without `conversation_id`, the first message starts a new conversation.
+    """
 
     tenant: str
     project: str
@@ -55,14 +58,14 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation is heard from here on."""
+    """The joined conversation, and the seq of its last entry."""
 
     conversation_id: str
     tail: int
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """It was not done, and why."""
+    """The error of a rejected event."""
 
     error: object
 
@@ -78,7 +81,7 @@ class _Names(Protocol):
 
 
 class _Server(Protocol):
-    """The part of the library's server that is used here, which has no types of its own."""
+    """The part of the library's server that is used here; the library has no type hints."""
 
     eio: _Engine
     manager: _Names
@@ -90,7 +93,7 @@ class _Server(Protocol):
 
 @dataclass(slots=True)
 class _Guest:
-    """Somebody who is connected, where they are, and the task that tells them what happens there."""
+    """A connected client, its joined conversation and the task that streams events to it."""
 
     scope: Scope
     token: str
@@ -102,10 +105,10 @@ class _Guest:
 
 
 def socketio_app(place: Services) -> ASGIApp | None:
-    """The application at `/socket.io`; None where the library is not installed."""
+    """Return the application at `/socket.io`; None if the library is not installed."""
     if not find_spec(LIBRARY):
         return None
-    # The library takes 300 ms to load: whoever is not spoken to in this way does without.
+    # The library takes 300 ms to load, so it is loaded by the first Socket.IO request.
     concierge = cache(lambda: _Concierge(place))
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +118,7 @@ def socketio_app(place: Services) -> ASGIApp | None:
 
 
 class _Concierge:
-    """Takes connections, and lets each into one conversation at a time."""
+    """Handles Socket.IO connections; each joins one conversation at a time."""
 
     def __init__(self, place: Services) -> None:
         library: Any = import_module(LIBRARY)
@@ -123,16 +126,16 @@ class _Concierge:
         self._guests: dict[str, _Guest] = {}
         self._dismissing: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
-        # Below errors the library logs what is sent, and of errors those of clients are not ours.
+        # Below ERROR the library logs message contents. Errors without a traceback are caused by clients.
         quiet = logging.getLogger(f"{__name__}.library")
         quiet.setLevel(logging.ERROR)
         quiet.addFilter(lambda record: record.exc_info is not None)
         server: Any = library.AsyncServer(
             async_mode="asgi",
-            # One after the other, so that what is sent in order is taken in order.
+            # Events of a client are handled one at a time, in the order they were sent.
             async_handlers=False,
             max_http_buffer_size=place.max_body_bytes,
-            # Whose pages may is looked at before the library is asked.
+            # `_check_handshake` checks the origin before the library is called.
             cors_allowed_origins=[],
             logger=quiet,
             engineio_logger=quiet,
@@ -153,7 +156,7 @@ class _Concierge:
             self._server.on(event, handler)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request or socket of the library's transport."""
+        """Serve one request or WebSocket of the library's transport."""
         try:
             self._check(scope)
         except CodedError as error:
@@ -173,13 +176,13 @@ class _Concierge:
         origin = request.headers.get("origin", "")
         own = f"{request.url.scheme}://{request.url.netloc}"
         if origin and origin != own and origin not in self._place.rules.allow_origins:
-            raise CodedError("forbidden", "a page of another origin sent this request")
+            raise CodedError("forbidden", "requests from pages of another origin are rejected")
         is_new = b"sid" not in parse_qs(scope["query_string"])
         if is_new and len(self._server.eio.sockets) >= MOST_SESSIONS:
-            raise LimitedError("too many connections are open", 5.0)
+            raise LimitedError("too many connections are open; try again later", 5.0)
 
     async def _connect(self, sid: str, environ: Mapping[str, Any], auth: object = None) -> None:
-        """Lets in whoever has a token: in what they connect with, or in the headers."""
+        """Authenticate a new client by the token in its `auth` data or in the headers."""
         said = cast(dict[str, object], auth).get("token", "") if isinstance(auth, dict) else ""
         engine_sid = self._server.manager.eio_sid_from_sid(sid, "/") or ""
         guest = _Guest(environ["asgi.scope"], said if isinstance(said, str) else "", engine_sid)
@@ -197,7 +200,7 @@ class _Concierge:
         guest.watched.enter_context(call.watched(lambda why: self._expel(sid, guest, why)))
 
     async def _look_for_strangers(self) -> None:
-        """Ends connections that do not say in time who they are."""
+        """Close connections that are not authenticated in time."""
         before: set[str] = set()
         while True:
             await asyncio.sleep(self._place.gate.limits.head_s)
@@ -207,7 +210,7 @@ class _Concierge:
             before = strangers
 
     async def _dismiss_in_peace(self, engine_sid: str) -> None:
-        """Ends the connection once whoever was refused has heard so; the library would keep it."""
+        """Close a rejected connection after the error was delivered; the library would keep it open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._place.gate.limits.head_s):
                 await self._heard(engine_sid)
@@ -217,7 +220,7 @@ class _Concierge:
         connection = self._server.eio.sockets.get(engine_sid)
         if connection and not connection.closed:
             await connection.close(wait=False, abort=True)
-            # The end of what is sent: without it a poll that waits would go on waiting.
+            # None ends the send queue; without it a pending long poll would never return.
             await connection.queue.put(None)
 
     async def _disconnect(self, sid: str, *_: object) -> None:
@@ -228,11 +231,11 @@ class _Concierge:
         if guest.reading:
             guest.reading.cancel()
         if connection := self._server.eio.sockets.get(guest.engine_sid):
-            # The end of what is sent: without it a poll that waits would go on waiting.
+            # None ends the send queue; without it a pending long poll would never return.
             await connection.queue.put(None)
 
     def _expel(self, sid: str, guest: _Guest, why: ChatError) -> None:
-        """Tells them why, and sees to it that they leave."""
+        """Send the error to the client and disconnect it."""
 
         async def expel() -> None:
             await self._server.emit(why.name, msgspec.to_builtins(why), to=sid)
@@ -241,7 +244,7 @@ class _Concierge:
         guest.leaving = guest.leaving or asyncio.create_task(expel(), name=f"expelling {sid}")
 
     def _answering(self, work: Callable[[str, _Guest, object], Awaitable[msgspec.Struct]]) -> Callable[..., Any]:
-        """What the client is told of what it asked for; nothing that it sends ends the connection."""
+        """Wrap a handler so that its result or error is acknowledged; no client event ends the connection."""
 
         async def answer(sid: str, *given: object) -> object:
             try:
@@ -249,7 +252,7 @@ class _Concierge:
             except CodedError as error:
                 told = Refused(error=refusal(error))
             except Exception:
-                _logger.exception("what was sent failed", extra={"fields": {"operation": OPERATION}})
+                _logger.exception("a client message failed", extra={"fields": {"operation": OPERATION}})
                 told = Refused(error=refusal(CodedError("internal_error", "")))
             return msgspec.to_builtins(told)
 
@@ -257,7 +260,7 @@ class _Concierge:
 
     async def _refuse_unknown(self, event: str, *_: object) -> object:
         every = ", ".join(("join", "leave", MESSAGE, EVENT, DECISION))
-        error = CodedError("request_malformed", f"what is sent is one of {every}, got {event[:60]!r}")
+        error = CodedError("request_malformed", f"event must be one of {every}, got {event[:60]!r}")
         return msgspec.to_builtins(Refused(error=refusal(error)))
 
     async def _join(self, sid: str, guest: _Guest, data: object) -> Joined:
@@ -291,7 +294,7 @@ class _Concierge:
         async def taken(_sid: str, guest: _Guest, data: object) -> Accepted:
             call = self._here(guest)
             if call.info is None:
-                raise CodedError("request_malformed", "a conversation begins with a message")
+                raise CodedError("request_malformed", "send a message first; it starts the conversation")
             return await take(call, event, data)
 
         return taken
@@ -326,17 +329,17 @@ class _Concierge:
         except CodedError as error:
             why = refusal(error)
             await self._server.emit(why.name, msgspec.to_builtins(why), to=sid)
-        # It ended by itself, and said why. Who disconnects is not to be cancelled by that.
+        # The stream ended with an error that was sent. Clear the task, so that disconnecting does not cancel itself.
         guest.reading = None
         await self._server.disconnect(sid)
 
     async def _tell(self, sid: str, engine_sid: str, events: AsyncGenerator[Event]) -> None:
         async for event in events:
             if isinstance(event, Heartbeat):
-                # The protocol has pings of its own.
+                # Socket.IO has pings.
                 continue
             await self._server.emit(event.name, msgspec.json.decode(msgspec.json.encode(event)), to=sid)
-            # Taken before the next one is made: what waits for a slow reader waits where it is bounded.
+            # Wait for delivery, so that the events of a slow client wait in the bounded subscription queue.
             await self._heard(engine_sid)
 
     async def _heard(self, engine_sid: str) -> None:

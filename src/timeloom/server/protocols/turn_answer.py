@@ -1,4 +1,4 @@
-"""Answers: the events of a turn as a client hears them that knows nothing but text."""
+"""Builds the text answer of a turn from its events, for clients that only support text."""
 
 from typing import Final
 
@@ -21,30 +21,30 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 class Answer:
-    """Follows a turn: gives the text as it comes, and in the end what it took and how it ended."""
+    """The answer of a turn: its text while it arrives, its token usage and the reason of its end."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.usage = Usage()
         self.reason: EndReason | None = None
         self.words = ""
-        """What was said of the end."""
+        """The message of the turn's end."""
         self.error: ChatError | None = None
         self._is_open = False
-        """Whether pieces came whose block did not."""
+        """Whether deltas arrived whose block did not arrive yet."""
 
     @property
     def text(self) -> str:
-        """All of it so far."""
+        """The text so far."""
         return "".join(self.pieces)
 
     def hear(self, event: Event) -> str:
-        """What the event adds to the text."""
+        """Process the event and return the text that it adds."""
         match event:
             case ChatDelta(channel="answer"):
                 return self._said(event.text)
             case ChatStep(step="model"):
-                # Said in vain: the model is asked again, or goes on after it was interrupted.
+                # The deltas so far have no block: the model is called again or continues after an interruption.
                 self._is_open = False
             case ChatBlock():
                 return self._stored(event.block)
@@ -71,7 +71,7 @@ class Answer:
             return ""
         match decode_block(bytes(raw), EPOCH).block:
             case Completion(text=text):
-                # What was heard piece by piece is not told again.
+                # A text that was streamed is not repeated.
                 piece = "" if self._is_open or not isinstance(text, str) else self._said(text)
                 self._is_open = False
                 return piece

@@ -1,4 +1,4 @@
-"""A conversation over a WebSocket: the events of a stream one way, messages and events of the user the other."""
+"""A conversation over a WebSocket: sends the events of the stream and receives client messages."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -20,17 +20,17 @@ ACCEPTED: Final = "accepted"
 REFUSED: Final = "refused"
 
 CLOSE_CODES: Final = MappingProxyType({"reader_too_slow": 1013, "server_closing": 1012, "unauthorized": 1008})
-"""How a socket is closed after an error that ends its stream: try again later, the service restarts, not allowed; else
-1000."""
+"""WebSocket close codes by error code: 1013 try again later, 1012 service restart, 1008 policy violation. All other
+errors close with 1000."""
 
 GONE: Final = (WebSocketDisconnect, WebSocketDisconnected)
-"""How it is said that nobody is at the other end any more: at first, and then."""
+"""Errors that report a closed connection: the first, and the one of every later send."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the server says: an event with the id that it has in a stream, or what became of what was sent as `ref`."""
+    """A frame of the server: an event with its stream id, or the reply to the client frame `ref`."""
 
     event: str
     data: object
@@ -39,7 +39,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Sending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client says; `ref` comes back with the answer."""
+    """A frame of the client; `ref` is returned in the reply."""
 
     event: str
     data: msgspec.Raw = msgspec.Raw(b"{}")
@@ -47,7 +47,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 async def hold_socket(call: RequestContext, websocket: WebSocket, query: StreamQuery) -> None:
-    """Hear what happens from the block after `after` on, and say something; raises only before it is accepted."""
+    """Stream the events after the block `after` and handle client frames; raises only before the socket is accepted."""
     opened = call.place.hub.stream(call.conversation, query.after)
     await websocket.accept()
     try:
@@ -55,7 +55,7 @@ async def hold_socket(call: RequestContext, websocket: WebSocket, query: StreamQ
             with call.watched(stream.end):
                 await serve_reader(stream, call.place.leave_s, _tell(websocket, events), _hear(websocket, call))
     except CodedError as error:
-        # Deleted, perhaps, before the first of it was read.
+        # For example, the conversation was deleted before its first entry was read.
         why = refusal(error)
         if await _send(websocket, Frame(event=why.name, data=why)):
             await _close(websocket, CLOSE_CODES.get(why.code, 1000))
@@ -65,7 +65,7 @@ async def _tell(websocket: WebSocket, events: AsyncGenerator[Event]) -> None:
     code = 1000
     async for event in events:
         if isinstance(event, Heartbeat):
-            # The protocol has pings of its own.
+            # WebSocket has pings.
             continue
         number = event.seq if isinstance(event, ChatBlock) else 0
         if not await _send(websocket, Frame(event=event.name, id=number, data=event)):
@@ -85,7 +85,7 @@ async def _hear(websocket: WebSocket, call: RequestContext) -> None:
 
 
 async def _answer(call: RequestContext, said: str | bytes) -> Frame:
-    """What became of it; one thing at a time, so what is sent in order is taken in order."""
+    """Handle a client frame and return the reply. Frames are handled one at a time, in the order they were sent."""
     ref = ""
     try:
         sending = _decoded(said)
@@ -95,7 +95,7 @@ async def _answer(call: RequestContext, said: str | bytes) -> Frame:
     except CodedError as error:
         return Frame(event=REFUSED, ref=ref, data=refusal(error))
     except Exception:
-        _logger.exception("what was sent failed", extra={"fields": {"conversation_id": call.conversation.id}})
+        _logger.exception("a client message failed", extra={"fields": {"conversation_id": call.conversation.id}})
         return Frame(event=REFUSED, ref=ref, data=refusal(CodedError("internal_error", "")))
 
 
@@ -103,11 +103,11 @@ def _decoded(said: str | bytes) -> Sending:
     try:
         return msgspec.json.decode(said, type=Sending)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise CodedError("request_malformed", f"what is sent is a JSON object: {error}") from error
+        raise CodedError("request_malformed", f"a frame must be a JSON object: {error}") from error
 
 
 async def _send(websocket: WebSocket, frame: Frame) -> bool:
-    """Whether somebody is there to hear it."""
+    """Send the frame; return whether the connection is still open."""
     try:
         await websocket.send_text(msgspec.json.encode(frame).decode())
     except GONE:

@@ -1,4 +1,4 @@
-"""Routes of a conversation that is held: messages, events, decisions, and the stream of what happens."""
+"""Routes of live conversations: messages, events, approval decisions and the event stream."""
 
 from typing import Annotated, Final
 
@@ -20,46 +20,48 @@ MAX_SEQ: Final = 2**53
 
 
 class SaidBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody says."""
+    """A message that is not empty."""
 
     message: Annotated[str, Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         if not self.message.strip():
-            raise ValueError("a message says something")
+            raise ValueError("message must not be empty")
 
 
 class MessageBody(SaidBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message; without a conversation it begins one."""
+    """A message; without `conversation_id` it starts a new conversation."""
 
     conversation_id: str | None = None
 
 
 class EventBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An event: `followup`, `steer`, `cancel`, or any other kind, which the model is told of."""
+    """An event: `followup`, `steer`, `cancel`, or any other kind, which is shown to the model."""
 
     kind: Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]{0,63}\Z")]
     text: str = ""
     mime: Annotated[str, Meta(pattern=r"\Atext/[a-z0-9.+-]+\Z|\Aapplication/json\Z")] = "text/markdown"
     started_ts: str = ""
-    """When it began, as RFC 3339 in UTC; empty where that is now."""
+    """When the event began, as RFC 3339 in UTC; empty means now."""
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person's decision, with a word of why."""
+    """A person's decision on a call, with an optional reason in `text`."""
 
     approved: bool
     text: str = ""
 
 
 class StreamQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a stream begins, for clients that cannot send `Last-Event-ID`."""
+    """The block after which a stream begins, for clients that cannot send `Last-Event-ID`."""
 
     after: Annotated[int, Meta(ge=0, le=MAX_SEQ)] = 0
 
 
-async def post_message(call: RequestContext, body: MessageBody, files: tuple[TextFile, ...] = ()) -> Accepted | EventStream:
-    """Say something: it opens a turn, or is a follow-up of the one that runs."""
+async def post_message(
+    call: RequestContext, body: MessageBody, files: tuple[TextFile, ...] = ()
+) -> Accepted | EventStream:
+    """Send a message. It starts a turn, or becomes a follow-up of the running turn."""
     hub = call.place.hub
     listens = MEDIA_TYPE in call.request.headers.get("accept", "")
     if body.conversation_id:
@@ -78,17 +80,17 @@ async def post_message(call: RequestContext, body: MessageBody, files: tuple[Tex
 
 
 async def get_stream(call: RequestContext, query: StreamQuery) -> EventStream:
-    """Hear what happens, from the block after `Last-Event-ID` on."""
+    """Stream the events of a conversation, beginning after the block `Last-Event-ID`."""
     after = _last_event_id(call.request) or query.after
     return EventStream(call.place.hub.stream(call.conversation, after), call.place.leave_s)
 
 
 async def post_event(call: RequestContext, body: EventBody, files: tuple[TextFile, ...] = ()) -> Accepted:
-    """Send an event to the turn that runs; what it does not take any more opens the next."""
+    """Send an event to the running turn. If the turn cannot accept it any more, it starts the next turn."""
     if body.kind == "followup" and not body.text.strip():
-        raise CodedError("request_malformed", "a follow-up has a text")
+        raise CodedError("request_malformed", "text of a follow-up must not be empty")
     if files and (body.kind == CANCEL or (body.kind == "steer" and not body.text)):
-        raise CodedError("request_malformed", "what ends a turn has no attachments")
+        raise CodedError("request_malformed", "an event that ends a turn must not have attachments")
     if body.started_ts:
         need_past("started_ts", body.started_ts, call.place.clock)
     if body.text and body.mime == "application/json":
@@ -106,12 +108,12 @@ async def post_event(call: RequestContext, body: EventBody, files: tuple[TextFil
 
 
 async def post_approval(call: RequestContext, body: DecisionBody) -> Accepted:
-    """Decide on a call that waits for a person; the turn goes on."""
+    """Approve or reject a call that waits for approval; the turn then continues."""
     return await decide(call, call.call_id, body)
 
 
 async def decide(call: RequestContext, named: str, body: DecisionBody) -> Accepted:
-    """The decision of a caller who may decide, on a call of the call's conversation."""
+    """Submit a decision on a call of this conversation; the principal must be authorized to decide."""
     try:
         name = call_id(named)
     except IdError as error:
@@ -123,7 +125,7 @@ def _need_json(text: str) -> None:
     try:
         msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise CodedError("request_malformed", f"the text is not the JSON that mime says it is: {error}") from error
+        raise CodedError("request_malformed", f"text must be valid JSON, as mime says: {error}") from error
 
 
 def _last_event_id(request: Request) -> int:
@@ -131,5 +133,5 @@ def _last_event_id(request: Request) -> int:
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or int(text[:20]) > MAX_SEQ:
-        raise CodedError("request_malformed", f"Last-Event-ID is the id of a block, got {text[:40]!r}")
+        raise CodedError("request_malformed", f"Last-Event-ID must be the id of a block, got {text[:40]!r}")
     return int(text)

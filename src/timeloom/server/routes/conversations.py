@@ -1,4 +1,4 @@
-"""Routes of stored conversations: what is read of them, how they are named and copied, and how they are removed."""
+"""Routes of stored conversations: list, read, rename, fork, erase and delete."""
 
 import asyncio
 from typing import Annotated, Final, Literal
@@ -25,32 +25,35 @@ from timeloom.wire.timeline_json import SOURCES_TYPE
 
 MAX_PAGE: Final = 1000
 TITLE_CHARS: Final = 300
-"""Longest title that a person gives; a list shows no more."""
+"""Maximum length of a title set by a person; lists show no more."""
 
 JSON: Final = "application/json"
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which conversations are listed."""
+    """Selects the listed conversations."""
 
     words: str = ""
     cursor: str = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     user: str = ""
-    """Whose; only an admin can ask for those of somebody else, or with `*` for those of all."""
+    """The owner; empty means the caller. Only admins may list another user's, or with `*` those of all users."""
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of a timeline; `export` is all of it as `conv.timeline.v1`, with what was hidden or edited marked."""
+    """Selects a page of the timeline.
+
+    `form=export` returns all of it as `conv.timeline.v1`, with hidden and edited blocks marked.
+    """
 
     after: Annotated[int, Meta(ge=0, le=2**53)] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 500
     form: Literal["blocks", "export", "restored"] = "blocks"
-    """`restored` is all of it in the order in which it began: events by their own times."""
+    """`restored` returns the whole timeline in chronological order: events are sorted by their start times."""
 
 
 class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks in their order: the first has the seq `after + 1`, the next page begins after `next`."""
+    """Blocks in order: the first has the seq `after + 1`. Pass `next` as `after` to get the next page."""
 
     conversation_id: ConversationId
     after: int
@@ -60,14 +63,14 @@ class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourcesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the pool."""
+    """Selects a page of the sources."""
 
     cursor: str = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 class SourcesPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows in the order of their ids; `cursor` asks for what follows and is empty at the end."""
+    """Sources in the order of their ids. `cursor` requests the next page and is empty on the last one."""
 
     type: Literal["conv:sources_pool"] = SOURCES_TYPE
     conversation_id: ConversationId
@@ -76,13 +79,13 @@ class SourcesPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TitleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A title that a person gives."""
+    """The new title of a conversation."""
 
     title: Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS)]
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """The title is on the timeline."""
+    """The new title, and the seq of its entry on the timeline."""
 
     conversation_id: ConversationId
     title: str
@@ -90,14 +93,14 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Up to where: the end of a turn, by its id or number, or an entry; without either, all of it."""
+    """The point to fork at: the end of a turn, by its id or number, or an entry. Default: the whole conversation."""
 
     turn: str | None = None
     seq: Annotated[int, Meta(ge=1, le=2**53)] | None = None
 
 
 class EraseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is removed: what stands at these paths, or all; with `quotes`, also blocks that say the same."""
+    """Selects the content to erase: these paths, or `all`. With `quotes`, also blocks with the same text."""
 
     paths: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
     all: bool = False
@@ -105,7 +108,7 @@ class EraseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 async def list_conversations(call: RequestContext, query: ListQuery) -> ConversationPage:
-    """The caller's conversations, newest first."""
+    """List the caller's conversations, newest first."""
     return await call.place.store.conversations(
         ConversationQuery(
             tenant=call.tenant,
@@ -119,12 +122,12 @@ async def list_conversations(call: RequestContext, query: ListQuery) -> Conversa
 
 
 async def get_conversation(call: RequestContext) -> ConversationInfo:
-    """Whose it is, its title, and where it ends."""
+    """Return the owner, the title and the last entry of a conversation."""
     return call.conversation
 
 
 async def get_timeline(call: RequestContext, query: TimelineQuery) -> TimelinePage | StreamingResponse:
-    """The stored blocks, page by page, as a stream tells them."""
+    """Return the stored blocks page by page, in the same form as the event stream."""
     store, info = call.place.store, call.conversation
     if query.form == "export":
         return StreamingResponse(export_timeline(store, info.id), media_type=JSON)
@@ -143,43 +146,43 @@ async def get_timeline(call: RequestContext, query: TimelineQuery) -> TimelinePa
 
 
 async def get_sources(call: RequestContext, query: SourcesQuery) -> SourcesPage:
-    """The sources of the conversation in full, as `conv:sources_pool`, page by page."""
+    """Return the complete sources of the conversation as `conv:sources_pool`, page by page."""
     name = call.conversation.id
     rows, after = await sources_page(call.place.store, name, page_after(query.cursor), query.limit)
     return SourcesPage(conversation_id=name, rows=tuple(map(msgspec.Raw, rows)), cursor=page_cursor(after))
 
 
 async def get_status(call: RequestContext) -> ConvStatus:
-    """What the conversation does now: nothing, a turn, or a turn that waits for a person."""
+    """Return the current state: idle, a running turn, or a turn that waits for approval."""
     return await call.place.hub.status(call.conversation.id)
 
 
 async def post_title(call: RequestContext, body: TitleBody) -> Named:
-    """Give the conversation a title of your own."""
+    """Set the title of the conversation."""
     title = " ".join(body.title.split())
     if not title:
-        raise CodedError("request_malformed", "a title says something")
+        raise CodedError("request_malformed", "title must not be empty")
     if has_unseen(title):
-        raise CodedError("request_malformed", "a title holds a control or invisible character; leave it out")
+        raise CodedError("request_malformed", "title must not contain control or invisible characters")
     name = call.conversation.id
     (entry,) = await call.place.hub.append(name, [Titled(text=title, author=call.caller.user)])
     return Named(conversation_id=name, title=title, seq=entry.seq)
 
 
 async def post_fork(call: RequestContext, body: ForkBody) -> Forked:
-    """A copy that goes on by itself."""
+    """Fork the conversation: create an independent copy up to a turn or an entry."""
     place, source = call.place, call.conversation.id
     if body.turn is not None and body.seq is not None:
-        raise CodedError("request_malformed", "a fork is made at a turn or at a seq; name one of them")
+        raise CodedError("request_malformed", "pass turn or seq, not both")
     if body.seq is not None:
         return await fork_at(place.store, source, body.seq, place.workspaces, place.clock, place.ids)
     return await fork(place.store, source, place.workspaces, place.clock, place.ids, turn=body.turn)
 
 
 async def post_erase(call: RequestContext, body: EraseBody) -> ErasureReport:
-    """Remove for good what stands at some paths, or all of it, with all that was made from it."""
+    """Permanently erase the content at some paths, or all of it, including everything derived from it."""
     if body.all == bool(body.paths):
-        raise CodedError("request_malformed", "name the paths to erase, or say that it is all")
+        raise CodedError("request_malformed", "pass either paths or all=true")
     place, name = call.place, call.conversation.id
     asked = Asked(conversation=name, paths=body.paths, quotes=body.quotes)
 
@@ -191,7 +194,7 @@ async def post_erase(call: RequestContext, body: EraseBody) -> ErasureReport:
 
 
 async def delete_conversation(call: RequestContext) -> Response:
-    """Remove the conversation with its files and without a trace."""
+    """Permanently delete the conversation and its files."""
     place, name = call.place, call.conversation.id
     await place.reruns.stop(name)
     async with place.hub.released(name, parks=True):
@@ -203,11 +206,11 @@ async def delete_conversation(call: RequestContext) -> Response:
 
 
 async def whose(call: RequestContext, user: str) -> str:
-    """Whose conversations are meant, empty for those of all; raises where they are not for the caller."""
+    """Return the owner to filter by, empty for all users; raise if the principal may not list those conversations."""
     caller = call.caller
     if user in ("", caller.user):
         return caller.user
     if caller.role != "admin":
-        raise CodedError("forbidden", "only an admin asks for the conversations of others")
+        raise CodedError("forbidden", "only admins may list the conversations of other users")
     await call.record(owner=user)
     return "" if user == EVERY else user

@@ -1,4 +1,4 @@
-"""Routes of feedback: what people and machines think of turns, and how satisfied they are with conversations."""
+"""Routes of feedback on turns: record it, list it, and count reactions by period."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final
@@ -21,24 +21,24 @@ from timeloom.server.routes.conversations import whose
 from timeloom.server.services import RequestContext
 
 MAX_TEXT_CHARS: Final = 4_000
-"""Longest word on a turn; it stands in the entry itself."""
+"""Maximum length of a feedback text; it is stored inside its entry."""
 
 
 class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody thinks of a turn; a reaction of null takes back what a person said before."""
+    """Feedback on a turn; a reaction of null withdraws the previous feedback of a person."""
 
     reaction: Reaction | None
     text: Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] = ""
     ts: str = ""
-    """When it was given, as RFC 3339 in UTC; empty where that is now."""
+    """When the feedback was given, as RFC 3339 in UTC; empty means now."""
     origin: Origin = "user"
-    """What a machine says is added to what people say; only an admin passes it on."""
+    """Feedback of a machine is added to that of people; only admins may submit it."""
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """How sure the machine is."""
+    """The confidence of the machine, from 0 to 1."""
 
 
 class FeedbackTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """The feedback is on the timeline."""
+    """The recorded feedback, and the seq of its entry on the timeline."""
 
     conversation_id: ConversationId
     turn_id: TurnId
@@ -47,7 +47,7 @@ class FeedbackTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Satisfaction(msgspec.Struct, frozen=True, kw_only=True):
-    """How many reactions of people stand, how much machines said, and the share of people who said `ok`."""
+    """Current reactions of people, the number of machine feedbacks, and the share of `ok` among people's reactions."""
 
     ok: int
     not_ok: int
@@ -57,7 +57,7 @@ class Satisfaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which of the turns that have feedback: those of these ids, with one of these reactions, of that origin."""
+    """Selects turns with feedback by turn id, reaction and origin."""
 
     turn_ids: Annotated[tuple[str, ...], Meta(max_length=1000)] | None = None
     reactions: tuple[Reaction, ...] = ()
@@ -67,7 +67,7 @@ class TurnsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TurnsWithFeedbacks(msgspec.Struct, frozen=True, kw_only=True):
-    """The turns in their order; `counts` is of the whole conversation, `cursor` asks for what follows."""
+    """Turns in order. `counts` covers the whole conversation; `cursor` requests the next page."""
 
     conversation_id: ConversationId
     user_id: str
@@ -77,7 +77,7 @@ class TurnsWithFeedbacks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeriodBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the feedback was given, from `start` on and before `end`; an admin may ask for one user or for all (`*`)."""
+    """A period from `start`, inclusive, to `end`, exclusive. Admins may select another `user`, or all with `*`."""
 
     start: str
     end: str
@@ -87,7 +87,7 @@ class PeriodBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class PeriodConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation with what stands of the feedback it got in that time."""
+    """A conversation with the current feedback that it received in the period."""
 
     conversation: ConversationInfo
     last_feedback_ts: str
@@ -95,7 +95,7 @@ class PeriodConversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationsInPeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """Those with the newest feedback first; `total` is of all pages, `cursor` asks for what follows."""
+    """Conversations, newest feedback first. `total` covers all pages; `cursor` requests the next page."""
 
     tenant: str
     project: str
@@ -107,13 +107,13 @@ class ConversationsInPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def post_feedback(call: RequestContext, body: FeedbackBody) -> FeedbackTaken:
-    """Say what you think of a turn; what a person said before is replaced."""
+    """Record feedback on a turn. Feedback of a person replaces their previous one."""
     if body.ts:
         need_past("ts", body.ts, call.place.clock)
     if body.origin == "machine" and call.caller.role != "admin":
-        raise CodedError("forbidden", "only an admin passes on what a machine thinks")
+        raise CodedError("forbidden", "only admins may submit feedback of a machine")
     if body.origin == "user" and body.confidence is not None:
-        raise CodedError("request_malformed", "confidence is a machine's; leave it out")
+        raise CodedError("request_malformed", "confidence is only allowed with origin=machine; omit it")
     block = Feedback(
         origin=body.origin,
         reaction=body.reaction,
@@ -123,7 +123,7 @@ async def post_feedback(call: RequestContext, body: FeedbackBody) -> FeedbackTak
         author=call.caller.user,
     )
     if body.origin == "machine" and says_nothing(block):
-        raise CodedError("request_malformed", "a machine says something: give a reaction, a text or a confidence")
+        raise CodedError("request_malformed", "feedback of a machine needs a reaction, a text or a confidence")
     store, name = call.place.store, call.conversation.id
     views = await load_views(store, name)
     turn = need_turn(views, call.request.path_params["turn_id"])
@@ -134,7 +134,7 @@ async def post_feedback(call: RequestContext, body: FeedbackBody) -> FeedbackTak
 
 
 async def post_turns_with_feedbacks(call: RequestContext, body: TurnsBody) -> TurnsWithFeedbacks:
-    """The turns of a conversation that have feedback, with what was said in them."""
+    """List the turns of a conversation that have feedback, with their messages."""
     store, info = call.place.store, call.conversation
     views = await load_views(store, info.id)
     wanted = {
@@ -153,7 +153,7 @@ async def post_turns_with_feedbacks(call: RequestContext, body: TurnsBody) -> Tu
 
 
 async def post_conversations_in_period(call: RequestContext, body: PeriodBody) -> ConversationsInPeriod:
-    """The conversations that got feedback in some time, and how satisfied people were."""
+    """List the conversations that received feedback in a period, with satisfaction counts."""
     need_period(body.start, body.end)
     page = await call.place.store.judged(
         FeedbackQuery(
@@ -178,14 +178,14 @@ async def post_conversations_in_period(call: RequestContext, body: PeriodBody) -
 
 
 def _check_standing(call: RequestContext, given: Iterable[Given]) -> None:
-    """Refuses to let an admin replace or take back what somebody else thinks."""
+    """Raise if an admin would replace or withdraw the feedback of another user."""
     caller = call.caller.user
     others = (one for one in given if one.origin == "user" and one.author != caller)
     if caller != call.conversation.user and any(others):
         raise CodedError(
             "forbidden",
-            "somebody has reacted to this turn, and only whose conversation it is may change that; "
-            'an admin can add what a machine thinks, with "origin": "machine"',
+            "another user has reacted to this turn, and only the owner of the conversation may change that; "
+            'admins can add feedback with "origin": "machine"',
         )
 
 

@@ -1,4 +1,4 @@
-"""Routes of files: what a conversation has that others may have, by its path or by its resource name."""
+"""Routes of a conversation's downloadable files, by logical path or resource name."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -20,40 +20,40 @@ PathText = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the list."""
+    """Selects a page of the files."""
 
     cursor: str = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 class FilesPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Files in the order they were made; `cursor` asks for what follows and is empty at the end."""
+    """Files in the order of creation. `cursor` requests the next page and is empty on the last one."""
 
     files: tuple[FileCard, ...]
     cursor: str = ""
 
 
 class FileQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which file, by its logical path, and whether a browser may show it; most types are only ever kept."""
+    """Selects a file by its logical path. `inline` only applies to types that are safe to show in a browser."""
 
     path: PathText
     disposition: Disposition = "attachment"
 
 
 class FileUrlQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which file, by its logical path."""
+    """Selects a file by its logical path."""
 
     path: PathText
 
 
 class ResourceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file by its resource name."""
+    """The resource name of a file."""
 
     rn: Annotated[str, Meta(min_length=1, max_length=MAX_RESOURCE_CHARS)]
 
 
 async def list_files(call: RequestContext, query: FilesQuery) -> FilesPage:
-    """The files of the conversation that can be had, page by page."""
+    """List the downloadable files of the conversation."""
     info = call.conversation
     views = await load_views(call.place.store, info.id)
     found, after = await listed_files(call.place.store, info, views, page_after(query.cursor), query.limit)
@@ -61,14 +61,14 @@ async def list_files(call: RequestContext, query: FilesQuery) -> FilesPage:
 
 
 async def get_file(call: RequestContext, query: FileQuery) -> Download | Response:
-    """The newest version of a file, or the range of it that is asked for."""
+    """Download the newest version of a file, or a range of it."""
     place = call.place
     file = await open_file(place.store, call.conversation, file_path(query.path), place.workspaces)
     return await download(call.request, file, query.disposition)
 
 
 async def get_artifact_url(call: RequestContext, query: FileUrlQuery) -> FileCard:
-    """Where a file is served, under which resource name, and what it is."""
+    """Return the URL, the resource name and the type of a file."""
     place = call.place
     file = await open_file(place.store, call.conversation, file_path(query.path), place.workspaces)
     await file.close()
@@ -76,9 +76,9 @@ async def get_artifact_url(call: RequestContext, query: FileUrlQuery) -> FileCar
 
 
 async def post_by_rn(call: RequestContext, body: ResourceBody) -> FileCard:
-    """What a resource name stands for, and where it is served."""
+    """Resolve a resource name to its file and URL."""
     name, place = parse_resource(body.rn), call.place
-    missing = CodedError("path_not_found", "there is no file of that resource name here")
+    missing = CodedError("path_not_found", "no file has this resource name")
     if not call.caller.is_member(name.tenant, name.project):
         raise missing
     try:

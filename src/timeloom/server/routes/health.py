@@ -1,4 +1,4 @@
-"""Routes of the server itself: whether it lives and takes requests, what it has counted, and its audit trail."""
+"""Routes for operators: health, readiness, metrics and the audit log."""
 
 from typing import Literal
 
@@ -13,38 +13,38 @@ from timeloom.server.services import RequestContext
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The server is there."""
+    """The server is up."""
 
     status: Literal["ok"] = "ok"
     version: str = __version__
 
 
 async def get_health(_call: RequestContext) -> Health:
-    """Whether the server lives."""
+    """Check that the server is up."""
     return Health()
 
 
 async def get_ready(call: RequestContext) -> Health:
-    """Whether the server takes requests: its store answers, and it is not closing."""
+    """Check that the server accepts requests: its store responds and it is not shutting down."""
     if call.place.hub.is_closing:
-        raise CodedError("server_closing", "the server is closing")
+        raise CodedError("server_closing", "the server is shutting down")
     await call.place.store.conversation_ids(limit=1)
     return Health()
 
 
 class MetricsText(Response):
-    """Metrics, as Prometheus reads them."""
+    """Metrics in the Prometheus text format."""
 
     media_type = CONTENT_TYPE
 
 
 async def get_metrics(call: RequestContext) -> MetricsText:
-    """What the server does and has done, for Prometheus."""
+    """Return the server's metrics in the Prometheus text format."""
     if call.place.rules.metrics == "off":
-        raise CodedError("route_unknown", "this server tells no metrics")
+        raise CodedError("route_unknown", "metrics are turned off; see the setting `server.metrics`")
     return MetricsText(call.place.metrics.text())
 
 
 async def get_audit(call: RequestContext, query: AuditQuery) -> AuditPage:
-    """Who decided, erased, deleted, or was let in to what is not their own, oldest first."""
+    """List decisions, erasures, deletions and access to conversations of other users, oldest first."""
     return await call.place.audit.page(call.tenant, call.project, query)

@@ -1,4 +1,4 @@
-"""Routes that look into conversations: where words were said, what was said turn by turn, and what a model was sent."""
+"""Routes that inspect conversations: search messages, fetch turns, show prompts."""
 
 from typing import Annotated
 
@@ -22,32 +22,32 @@ from timeloom.server.services import RequestContext
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which words are looked for, and how many places of each conversation are shown."""
+    """The words to search for, and the maximum number of hits per conversation."""
 
     words: Annotated[str, Meta(min_length=1)]
     cursor: str = ""
     limit: Annotated[int, Meta(ge=1, le=50)] = 20
     hits: Annotated[int, Meta(ge=1, le=20)] = 3
     user: str = ""
-    """Whose; only an admin can ask for those of somebody else, or with `*` for those of all."""
+    """The owner; empty means the caller. Only admins may search another user's, or with `*` those of all users."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation with all of the words, and the newest places with any of them."""
+    """A conversation that contains all of the words, and its newest messages with any of them."""
 
     conversation: ConversationInfo
     hits: tuple[Hit, ...]
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Newest first; `cursor` asks for what follows and is empty at the end."""
+    """Matches, newest first. `cursor` requests the next page and is empty on the last one."""
 
     found: tuple[Found, ...]
     cursor: str = ""
 
 
 class FetchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which conversation, and which of its turns, by their ids or numbers; without any, all of them."""
+    """Selects a conversation and its turns by id or number; without `turn_ids`, all turns."""
 
     conversation_id: Annotated[str, Meta(min_length=1, max_length=128)]
     turn_ids: Annotated[tuple[str, ...], Meta(max_length=1000)] | None = None
@@ -56,7 +56,7 @@ class FetchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class FetchedTurns(msgspec.Struct, frozen=True, kw_only=True):
-    """Turns in their order; `cursor` asks for what follows and is empty at the end."""
+    """Turns in order. `cursor` requests the next page and is empty on the last one."""
 
     conversation: ConversationInfo
     turns: tuple[TurnCard, ...]
@@ -64,7 +64,7 @@ class FetchedTurns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which request: of a round, of a turn by its id or number, of several attempts; the newest of what is not said."""
+    """Selects a model request by round, turn (id or number) and attempt. Each defaults to the newest."""
 
     round: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] | None = None
     turn: str = ""
@@ -72,7 +72,7 @@ class PromptQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PromptSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of what was sent: text, or of a picture or a PDF its type and size."""
+    """A segment of the prompt: its text, or the type and size of an image or a PDF."""
 
     text: str
     mime: str
@@ -81,7 +81,7 @@ class PromptSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it was sent, and in `call` whether it is that byte for byte."""
+    """A model request rebuilt from the log; `call` reports whether it equals the original byte for byte."""
 
     call: ReplayedCall
     system: str
@@ -90,7 +90,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def search_conversations(call: RequestContext, query: SearchQuery) -> SearchPage:
-    """The caller's conversations with all of the words, and where in them some of the words were said."""
+    """Search the caller's conversations for all of the words and return matching messages."""
     store = call.place.store
     asked = ListQuery(words=query.words, cursor=query.cursor, limit=query.limit, user=query.user)
     page = await list_conversations(call, asked)
@@ -102,7 +102,7 @@ async def search_conversations(call: RequestContext, query: SearchQuery) -> Sear
 
 
 async def post_fetch(call: RequestContext, body: FetchBody) -> FetchedTurns:
-    """A conversation as its turns: what was said, the files that came of it, and what was thought of it."""
+    """Return the turns of a conversation with their messages, files and feedback."""
     store, info = call.place.store, await call.visible(body.conversation_id, "read")
     views = await load_views(store, info.id)
     wanted = views.turns.turns if body.turn_ids is None else [need_turn(views, turn) for turn in body.turn_ids]
@@ -112,14 +112,14 @@ async def post_fetch(call: RequestContext, body: FetchBody) -> FetchedTurns:
 
 
 async def get_prompt(call: RequestContext, query: PromptQuery) -> Prompt:
-    """What the model was sent in some round, made again from the log; without a round, in the newest."""
+    """Return the prompt of a round, rebuilt from the log. Default: the newest round."""
     store, name = call.place.store, call.conversation.id
     views = await load_views(store, name)
     path = _round_path(views, query)
     calls = await calls_at(store, name, views.paths.seqs.get(str(path), ()))
     attempt = query.attempt or max(calls, default=0)
     if attempt not in calls:
-        raise CodedError("path_not_found", f"no model was asked at {path}, or not so often")
+        raise CodedError("path_not_found", f"there is no model call, or no such attempt, at {path}")
     rebuilt = await explain(store, name, calls[attempt])
     return Prompt(
         call=rebuilt.call,
@@ -133,7 +133,7 @@ def _round_path(views: Views, query: PromptQuery) -> RoundTextPath:
     turn = need_turn(views, query.turn) if query.turn else views.turns.newest
     known = views.turns.turns.get(turn)
     if known is None or not known.rounds:
-        raise CodedError("path_not_found", "no model was asked in that turn")
+        raise CodedError("path_not_found", "this turn has no model call")
     return RoundTextPath(turn, "model", known.rounds[-1].n if query.round is None else query.round)
 
 

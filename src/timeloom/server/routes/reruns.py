@@ -1,4 +1,4 @@
-"""Routes that run a conversation again with a model of one's choice, and that show both courses side by side."""
+"""Routes that run a conversation again with another model and compare both trajectories."""
 
 from typing import Annotated
 
@@ -19,30 +19,30 @@ PageTurns = Annotated[int, Meta(ge=1, le=100)]
 
 
 class RerunBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Run what follows which entry, with which model, which is the server's own where none is named."""
+    """The entry after which to run again, and the model; default: the server's model."""
 
     seq: Annotated[int, Meta(ge=1, le=2**53)]
     model: str = ""
     turns: Turns | None = None
-    """At most so many turns; all of them where it is not said."""
+    """Maximum number of turns; default: all."""
 
 
 class RerunStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork on which that model is asked by now."""
+    """A running re-run: its fork and its model."""
 
     conversation_id: ConversationId
     model: str
 
 
 class ComparisonQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many turns are compared, and from where on: the first ones after the fork where that is not said."""
+    """Selects a page of compared turns; without `cursor`, the first turns after the fork."""
 
     turns: PageTurns = 20
     cursor: str = ""
 
 
 class ComparedFork(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fork does now, and both courses as far as they are; `cursor` asks for the turns that follow."""
+    """The fork's status and both trajectories so far; `cursor` requests the next turns."""
 
     conversation_id: ConversationId
     status: ConvStatus
@@ -51,25 +51,25 @@ class ComparedFork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def post_rerun(call: RequestContext, body: RerunBody) -> RerunStarted:
-    """Run what follows an entry again, on a fork, with the server's model or another that it lets people choose."""
+    """Run the turns after an entry again, on a fork, with the server's model or another selectable one."""
     reruns = call.place.reruns
     if call.place.hub.is_closing:
-        raise CodedError("server_closing", "the server is closing")
+        raise CodedError("server_closing", "the server is shutting down")
     model = body.model or reruns.models[0]
     fork = await reruns.start(call.caller.id, call.conversation.id, body.seq, model, body.turns)
     return RerunStarted(conversation_id=fork, model=model)
 
 
 async def delete_rerun(call: RequestContext) -> Response:
-    """Break off the run of a fork, which ends its turn."""
+    """Cancel the re-run of a fork, which ends its turn."""
     fork = call.conversation.id
     if not await call.place.reruns.stop(fork):
-        raise CodedError("turn_not_running", f"{fork} is not being run again here")
+        raise CodedError("turn_not_running", f"no re-run of {fork} is running on this server")
     return Response(status_code=204)
 
 
 async def get_comparison(call: RequestContext, query: ComparisonQuery) -> ComparedFork:
-    """What a fork made of its conversation, beside what the conversation has after that place."""
+    """Compare the turns of a fork with those of its source after the fork point."""
     place, fork = call.place, call.conversation.id
     point = await fork_point(place.store, fork)
     await call.visible(point.conversation_id, "read")
@@ -77,6 +77,6 @@ async def get_comparison(call: RequestContext, query: ComparisonQuery) -> Compar
     status = await place.hub.status(fork)
     after = page_after(query.cursor)
     comparison, following = await compare(place.store, fork, point, after=after, most_turns=query.turns)
-    # Between two turns, and before the first goes on, only whoever runs them knows that more will come.
+    # Before the first turn and between two turns, only the re-run task knows that more turns follow.
     status = replace(status, state="running") if runs else status
     return ComparedFork(conversation_id=fork, status=status, comparison=comparison, cursor=page_cursor(following))

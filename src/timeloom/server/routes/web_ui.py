@@ -1,4 +1,4 @@
-"""The page: its files, built beforehand and served as they are, and whom it is shown to."""
+"""Serves the built web page and the current user's data for it."""
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from timeloom.server.auth.authenticate import Role
 from timeloom.server.services import RequestContext
 from timeloom.tools.mime import mime_of
 
-FOLDER: Final = Path(__file__).parents[1] / "web"
+FOLDER: Final = Path(__file__).parents[2] / "web"
 
 POLICY: Final = "; ".join(
     (
@@ -34,21 +34,21 @@ POLICY: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""What the page may load and run: its own files, and nothing that stands in the document."""
+"""The Content-Security-Policy of the page: it may load its files, but no inline scripts or styles."""
 
 FRAME: Final = "frame.html"
 RUNNING: Final = "running.html"
-"""The frames of documents that agents wrote: as they stand, and with their scripts."""
+"""The frames for documents that agents wrote: without and with their scripts."""
 
 DIAGRAM: Final = "diagram.html"
-"""The frame that draws diagrams of which agents wrote the text."""
+"""The frame that draws diagrams from text that agents wrote."""
 
 CONTENTS: Final = ("img-src data: blob:", "font-src data:", "media-src data: blob:")
-"""What a document has inside itself."""
+"""Content that is embedded in a document."""
 
 
 def frame_policy(scripts: str, *contents: str) -> str:
-    """What a document in a frame may do: draw, without an origin and without requests."""
+    """Return the Content-Security-Policy of a frame: it has no origin and may not send requests."""
     return "; ".join(
         (
             "sandbox allow-scripts",
@@ -66,26 +66,26 @@ def frame_policy(scripts: str, *contents: str) -> str:
 FOREVER: Final = "public, max-age=31536000, immutable"
 
 LogIn = Callable[[Request, str], Awaitable[Response]]
-"""Gives the token in the address to the browser."""
+"""Stores the token of the URL in a cookie."""
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, and the project that the page opens for them."""
+    """The current user, their project and the limits of the page."""
 
     tenant: str
     project: str
     user: str
     role: Role
     models: tuple[str, ...]
-    """With which conversations can be run again, the server's own first."""
+    """Models for re-runs; the server's default model comes first."""
     max_uploads: int
-    """How many files can go with a message."""
+    """Maximum number of files per message."""
     max_upload_bytes: int
-    """Of all its files together."""
+    """For all files of a message together."""
 
 
 async def get_me(call: RequestContext) -> Me:
-    """Who you are, which project is yours, which models there are, and how much can be attached."""
+    """Return the current user, their project, the selectable models and the upload limits."""
     return Me(
         tenant=call.tenant,
         project=call.project,
@@ -98,7 +98,7 @@ async def get_me(call: RequestContext) -> Me:
 
 
 def page_routes(log_in: LogIn, folder: Path = FOLDER) -> list[Route]:
-    """A route for each file of the page, as it is now; none where it was not built."""
+    """Return a route for each file of the page; none if the page was not built."""
     files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     index = files.pop("index.html", b"")
     if not index:

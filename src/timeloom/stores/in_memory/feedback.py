@@ -1,4 +1,4 @@
-"""Feedback in memory: what stands of each turn, and pages of the conversations that have some."""
+"""Builds pages of conversations with feedback for the in-memory store."""
 
 from collections.abc import Collection, Iterable
 
@@ -9,11 +9,11 @@ from timeloom.stores.feedback_rows import Judgement, sortable
 from timeloom.stores.search_terms import cursor_at, page_size, read_cursor
 
 Judgements = Iterable[tuple[ConversationInfo, Collection[Judgement]]]
-"""Conversations with the feedback that stands in each."""
+"""Conversations with the valid feedback of each."""
 
 
 def judged_page(query: FeedbackQuery, judgements: Judgements) -> FeedbackPage:
-    """One page of the conversations that match, and the counts of all."""
+    """Return one page of the matching conversations, and the feedback counts of all of them."""
     size = page_size(query.limit)
     since, until = (sortable(time) if time else "" for time in (query.since, query.until))
     matching = [

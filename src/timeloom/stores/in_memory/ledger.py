@@ -1,4 +1,4 @@
-"""The books of the memory store: its ledger's grants and settled amounts, for as long as the process lives."""
+"""Keeps the grants and settled amounts of the in-memory store."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from timeloom.stores.budget_rule import OpenCall, Standing, Total, refusal
 
 
 class MemoryBooks:
-    """`Books` of one event loop; who has a grant lives as long as they do."""
+    """`LedgerTables` for one event loop. No grant can outlive the process that holds it."""
 
     def __init__(self, check_open: Callable[[], None]) -> None:
         self._check_open = check_open
@@ -56,7 +56,7 @@ class MemoryBooks:
         return self._totals.get(scope, Total()).amounts
 
     def forget(self, conversation: ConversationId) -> None:
-        """Of a conversation that is deleted nothing stays but what others share."""
+        """Delete the totals of a conversation and its turns, and charge its open grants to shared scopes."""
         for key, each in list(self._grants.items()):
             if each.conversation == conversation:
                 del self._grants[key]

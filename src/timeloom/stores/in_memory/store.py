@@ -1,4 +1,4 @@
-"""The memory store: the same promises as on disk for as long as the process lives, for tests and trials."""
+"""A store in memory that keeps the contract of the SQLite store until the process ends."""
 
 import re
 import unicodedata
@@ -48,7 +48,10 @@ class _Conversation:
 
 
 class MemoryStore:
-    """A `Store` of one event loop; it keeps records as a file would, so that what loads has been written and read."""
+    """A `Store` for one event loop.
+
+    It keeps encoded records as a file would, so that every loaded entry has been encoded and decoded.
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -62,19 +65,19 @@ class MemoryStore:
 
     @classmethod
     async def open(cls) -> Self:
-        """An empty store."""
+        """Return an empty store."""
         return cls()
 
     @property
     def ledger(self) -> Ledger:
-        """What the conversations of this store may spend together."""
+        """The ledger with the shared budgets of all conversations in this store."""
         return self._ledger
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
         found = self._found(conversation)
         if found.lease:
             raise HeldError(conversation, f"{found.lease.holder}, in this process,", found.held_since)
-        # Numbers are never used twice, so a conversation that has the name of a deleted one begins above its epochs.
+        # Numbers are never reused, so a conversation with the id of a deleted one starts above the epochs of that one.
         found.epoch = max(found.epoch, found.number << 32) + 1
         found.lease = Lease(conversation, found.epoch, storable(holder[:HOLDER_CHARS]))
         found.held_since = timestamp(self._clock.epoch_us())
@@ -296,7 +299,7 @@ def _admit(conversation: ConversationId, found: _Conversation | None, lease: Lea
     if not found:
         raise LeaseLostError(conversation, "the conversation was deleted")
     raise LeaseLostError(
-        conversation, f"{held.holder} holds it since {found.held_since}" if held else "it was released"
+        conversation, f"{held.holder} has held it since {found.held_since}" if held else "it was released"
     )
 
 
@@ -363,6 +366,6 @@ def _order(info: ConversationInfo) -> tuple[str, str]:
 
 
 def _words(text: str) -> list[str]:
-    """Words without case and accents, as nearly as the full-text index sees them."""
+    """Return the words without case and accents, close to the tokens of the SQLite full-text index."""
     plain = "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
     return _WORD.findall(plain.lower())

@@ -1,4 +1,4 @@
-"""Connections to the journal's database: how they are opened, and what its errors mean."""
+"""Opens connections to the database of the journal and explains its errors."""
 
 import contextlib
 import queue
@@ -17,7 +17,9 @@ from timeloom.stores.sqlite.database import Database
 _CACHE_KIB: Final = 4096
 _RETRY_S: Final = 0.005
 _WAL_LIMIT_BYTES: Final = 8 << 20
-"""A longer log file is cut to this size when it starts anew; smaller makes the file system allocate again and again."""
+"""Size to which a longer write-ahead log is truncated when it restarts.
+
+A smaller value makes the file system allocate the same space repeatedly."""
 
 
 class Connections:
@@ -29,10 +31,10 @@ class Connections:
         self._vfs = vfs
         self._idle: queue.SimpleQueue[Database] = queue.SimpleQueue()
         self.salvaging = False
-        """Set when the database is damaged as a whole: readers then take what they can get, and nobody writes."""
+        """Set when the database is damaged as a whole. Readers then read the intact parts, and nothing is written."""
 
     def writer(self) -> Database:
-        """A connection that syncs every commit, and leaves checkpoints to its owner."""
+        """Return a connection that syncs every commit. Its owner runs the checkpoints and closes it."""
         connection = self._open()
         try:
             _turn_on_wal(connection, self.lock_wait_ms)
@@ -47,7 +49,7 @@ class Connections:
 
     @contextlib.contextmanager
     def reader(self) -> Generator[Database]:
-        """A connection that cannot write and sees one moment of the store, for the time of one request."""
+        """Yield a read-only connection in one transaction, so that a request sees one state of the store."""
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
@@ -56,25 +58,25 @@ class Connections:
             connection.execute("BEGIN")
             yield connection
         except BaseException:
-            # Rare enough not to look what state it is in.
+            # Errors are rare, so the connection is dropped without checking its state.
             connection.close(True)
             raise
         try:
             connection.execute("COMMIT")
         except apsw.Error:
-            # What was read is good; what failed before that is on its way to whoever asked.
+            # The data was read correctly. An earlier failure has already been raised to the caller.
             connection.close(True)
         else:
             self._idle.put(connection)
 
     def open_reader(self) -> Database:
-        """A connection that cannot write, for its owner to close."""
+        """Return a read-only connection. Its owner closes it."""
         connection = self._open()
         _pragma(connection, "query_only = ON")
         return connection
 
     def close(self) -> None:
-        """Closes the idle ones."""
+        """Close the idle connections."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().close()
@@ -85,36 +87,36 @@ class Connections:
         connection.set_busy_timeout(self.lock_wait_ms)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         if self.salvaging:
-            # SQLite refuses a file that is shorter than its header says, unless it believes that it is being mended.
+            # SQLite rejects a file that is shorter than its header says, unless the schema is writable for a repair.
             connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         else:
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         _pragma(connection, f"cache_size = -{_CACHE_KIB}")
-        # Savepoints spill into temporary files otherwise, outside of the folder.
+        # Otherwise savepoints spill into temporary files outside the data folder.
         _pragma(connection, "temp_store = MEMORY")
         return connection
 
 
 DATABASE_ERRORS: Final = (apsw.Error, UnicodeDecodeError, msgspec.ValidationError)
-"""What a damaged or busy database can raise: its own errors, text that is no text, values of another type."""
+"""Errors that a damaged or busy database can raise: SQLite errors, invalid UTF-8 and values of wrong types."""
 
 
 def explained(error: Exception, conversation: ConversationId | None = None) -> StoreError:
-    """What a database error means to somebody who asked for that conversation, or for the store as a whole."""
+    """Return the `StoreError` for a database error on that conversation, or on the store as a whole."""
     whose = f"conversation {conversation}" if conversation else "the journal"
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreError("store_locked", f"{whose}: another process holds the store; try again")
         case apsw.FullError() | apsw.IOError() | apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return StoreError("store_unwritable", f"{whose}: the disk refused ({error})")
+            return StoreError("store_unwritable", f"{whose}: disk error ({error})")
         case _:
             hint = "other conversations stay readable" if conversation else "run `timeloom verify`"
             return StoreError("store_damaged", f"{whose} cannot be read from journal.db ({error}); {hint}")
 
 
 def _turn_on_wal(connection: Database, lock_wait_ms: int) -> None:
-    """Of several who open a new database at once only one can do it, and SQLite does not let the others wait."""
+    """Switch to WAL mode with retries: of several processes at once only one can, and SQLite lets none wait."""
     deadline = time.monotonic() + lock_wait_ms / 1000
     while True:
         try:

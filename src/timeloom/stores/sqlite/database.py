@@ -1,4 +1,4 @@
-"""The part of the database driver's interface that the store uses, with types that a checker can follow."""
+"""Typed protocol for the part of the `apsw` driver that the store uses."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -9,25 +9,25 @@ T = TypeVar("T")
 
 Value = str | int | bytes | None
 Values = tuple[Any, ...]
-"""One row. Its values have types that no checker sees, and in a damaged database not the ones they were stored with."""
+"""One row. The type checker does not know its types, and in a damaged database they may differ from the stored ones."""
 
 
 class Rows(Protocol):
-    """What a statement gives, row by row; a string of several statements is run only as far as it is read."""
+    """The result rows of a statement. Of several statements in one string, each runs only when its rows are read."""
 
     def __iter__(self) -> Iterator[Values]: ...
 
     def fetchone(self) -> Values | None:
-        """The next row, if there is one."""
+        """Return the next row, if there is one."""
         ...
 
     def fetchall(self) -> list[Values]:
-        """All rows that are left, of all statements."""
+        """Return all remaining rows, of all statements."""
         ...
 
 
 class Database(Protocol):
-    """A connection of `apsw`, whose own annotations name types that Python 3.11 does not have."""
+    """A connection of `apsw`, whose annotations use types that Python 3.11 does not have."""
 
     @property
     def in_transaction(self) -> bool:
@@ -35,42 +35,42 @@ class Database(Protocol):
         ...
 
     def execute(self, statements: str, bindings: Sequence[Value] = ()) -> Rows:
-        """Runs the statements up to the first row."""
+        """Run the statements up to the first row."""
         ...
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Value]]) -> Rows:
-        """Runs the statement once for each of the bindings."""
+        """Run the statement once for each of the bindings."""
         ...
 
     def last_insert_rowid(self) -> int:
-        """The key of the row that was inserted last."""
+        """Return the key of the row that was inserted last."""
         ...
 
     def config(self, op: int, *args: int) -> int:
-        """Sets an option of the connection."""
+        """Set an option of the connection."""
         ...
 
     def set_busy_timeout(self, milliseconds: int) -> None:
-        """How long to wait for another's lock."""
+        """Set how long to wait for the lock of another connection."""
         ...
 
     def set_wal_hook(self, hook: Callable[["Database", str, int], int] | None, /) -> None:
-        """Has the hook told, after each commit, how many pages are in the write-ahead log."""
+        """Call the hook after each commit with the number of pages in the write-ahead log."""
         ...
 
     def wal_checkpoint(self, dbname: str | None = None, mode: int = 0) -> tuple[int, int]:
-        """Copies the write-ahead log into the database."""
+        """Copy the write-ahead log into the database."""
         ...
 
     def fts5_tokenizer(self, name: str, args: list[str] | None = None) -> Callable[..., list[str]]:
-        """The function by which full-text search finds words."""
+        """Return the function with which full-text search splits text into words."""
         ...
 
     def close(self, force: bool = False) -> None:
-        """Lets go of the file."""
+        """Close the connection and its file."""
         ...
 
 
 def typed(rows: Iterable[Values], shape: type[T]) -> Iterator[T]:
-    """The rows in that shape; raises `msgspec.ValidationError` where one does not have it."""
+    """Convert the rows to that type; raises `msgspec.ValidationError` if one does not match."""
     return (msgspec.convert(row, shape) for row in rows)

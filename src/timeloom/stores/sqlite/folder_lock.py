@@ -1,4 +1,4 @@
-"""Presence: whether a folder is one of ours, and whether anybody else has it open."""
+"""Checks that a folder is a data folder and whether another store has it open."""
 
 import fcntl
 import os
@@ -9,16 +9,19 @@ from timeloom.stores.disk import FILE_MODE
 
 
 def need_journal(data_dir: Path) -> None:
-    """Refuses a folder in which a journal was expected and is not."""
+    """Raise `StoreError` if the folder has no journal or an empty one."""
     journal = data_dir / "journal.db"
     if not journal.exists():
         raise StoreError("store_missing", "the folder has no journal.db, so it is not a data folder")
     if not journal.stat().st_size:
-        raise StoreError("store_damaged", "journal.db is empty: what it held is lost, and payloads may still be there")
+        raise StoreError("store_damaged", "journal.db is empty: its conversations are lost; payloads may still exist")
 
 
 def enter(data_dir: Path) -> tuple[int, bool]:
-    """Marks the folder as open for as long as the descriptor is; and whether it is open nowhere else."""
+    """Mark the folder as open until the returned descriptor is closed.
+
+    The second value is true if no other store had it open.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     presence = os.open(data_dir / "open.lock", flags, FILE_MODE)
     try:

@@ -1,4 +1,4 @@
-"""The books of the embedded store: its ledger's grants and settled amounts, in the journal's database."""
+"""Keeps the grants and settled amounts of the SQLite store in the database of the journal."""
 
 from collections.abc import Callable
 from itertools import count
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 class Change(Protocol):
-    """Carries out a change for a conversation; what it returned is durable."""
+    """Runs a change for a conversation in a write transaction and returns its result once it is durable."""
 
     async def __call__(self, conversation: ConversationId, change: Callable[[Database], T]) -> T: ...
 
 
 class Look(Protocol):
-    """Reads something at one moment."""
+    """Runs a query in a read transaction and returns its result."""
 
     async def __call__(self, look: Callable[[Database], T]) -> T: ...
 
 
 class SqliteBooks:
-    """`Books` that all processes share which have the data folder open."""
+    """`LedgerTables` shared by all processes that have the data folder open."""
 
     def __init__(self, holders: Holders, change: Change, look: Look) -> None:
         self._holders = holders

@@ -1,4 +1,4 @@
-"""The schema of the journal's database, as small named migrations."""
+"""Creates and upgrades the database schema of the journal in small named migrations."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple, cast
@@ -14,12 +14,12 @@ APPLICATION_ID: Final = 0x74_6C_6F_6D
 
 
 class Migration(NamedTuple):
-    """One step from a version of the schema to the next."""
+    """One step from a schema version to the next."""
 
     name: str
     sql: str
     fill: Callable[[Database], None] | None = None
-    """Puts into the new places what follows from what is there already."""
+    """Fills new columns and tables from existing entries."""
 
 
 MIGRATIONS: Final = (
@@ -145,25 +145,28 @@ MIGRATIONS: Final = (
     ),
     Migration("silent feedback", "", feedback.forget_silent),
 )
-"""In order, for ever: a migration that was released is never changed, only followed."""
+"""In order. A released migration is never changed; new ones are added at the end."""
 
 
 def version_of(connection: Database) -> int:
-    """How many migrations the database has seen; raises `StoreError` for one that is not ours, or newer than we are."""
+    """Return how many migrations were applied.
+
+    Raises `StoreError` if the database belongs to another program or has a newer schema.
+    """
     application_id, version, tables = _described_together(connection)
     if application_id != APPLICATION_ID and (application_id or version or tables):
-        raise StoreError("store_format_unknown", "journal.db is a database of another program; name another folder")
+        raise StoreError("store_format_unknown", "journal.db belongs to another program; choose another data folder")
     if version > len(MIGRATIONS):
         raise StoreError(
             "store_format_unknown",
-            f"the journal has format {version} and this timeloom knows up to {len(MIGRATIONS)}: "
+            f"the journal has format {version}, and this timeloom reads up to {len(MIGRATIONS)}; "
             "use the version that wrote it, or a newer one",
         )
     return version
 
 
 def migrate(connection: Database, version: int | None = None) -> None:
-    """Brings the database to that schema or the newest, each migration and its record in one transaction."""
+    """Migrate to that version or the newest one. Each migration and its record share one transaction."""
     wanted = len(MIGRATIONS) if version is None else version
     while version_of(connection) < wanted:
         connection.execute("BEGIN IMMEDIATE")
@@ -176,13 +179,13 @@ def migrate(connection: Database, version: int | None = None) -> None:
 
 
 def described(connection: Database) -> frozenset[Values]:
-    """What the database says of its tables and indexes, except of those that FTS5 makes for itself."""
+    """Return the schema of all tables and indexes, except those that FTS5 creates itself."""
     sql = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE substr(name, 1, 5) <> 'said_'"
     return frozenset(connection.execute(sql).fetchall())
 
 
 def expected(version: int) -> frozenset[Values]:
-    """What a database of that schema says of its tables and indexes."""
+    """Return the schema that a database of that version must have."""
     fresh = cast(Database, apsw.Connection(":memory:"))
     try:
         migrate(fresh, version)
@@ -192,7 +195,7 @@ def expected(version: int) -> frozenset[Values]:
 
 
 def _apply_next(connection: Database) -> None:
-    # Asked again under the lock: another process may have been here.
+    # Read again under the lock, because another process may have migrated meanwhile.
     version = version_of(connection)
     if version == len(MIGRATIONS):
         return
@@ -208,12 +211,12 @@ def _apply_next(connection: Database) -> None:
 
 
 def _described_together(connection: Database) -> tuple[int, int, int]:
-    """Application id, version and number of tables, all of one moment: somebody else may be migrating."""
+    """Return application id, version and number of tables in one read, because another process may be migrating."""
     alone = not connection.in_transaction
     if alone:
         connection.execute("BEGIN")
     try:
-        # The pragmas come from a page that is read again only where a transaction begins to read.
+        # The pragmas come from a page that SQLite reads again only when a transaction starts to read.
         tables = _number(connection, "SELECT count(*) FROM sqlite_schema")
         return _number(connection, "PRAGMA application_id"), _number(connection, "PRAGMA user_version"), tables
     finally:
@@ -222,7 +225,7 @@ def _described_together(connection: Database) -> tuple[int, int, int]:
 
 
 def _run(connection: Database, sql: str) -> None:
-    # A cursor stops before the next statement until it is asked for more.
+    # A cursor stops before the next statement until more rows are fetched.
     connection.execute(sql).fetchall()
 
 

@@ -1,4 +1,4 @@
-"""The poller: notices what other processes write, while somebody follows."""
+"""Notices changes by other processes while conversations are followed."""
 
 import threading
 from typing import Final
@@ -8,11 +8,11 @@ from timeloom.stores.sqlite.connections import DATABASE_ERRORS, Connections
 from timeloom.stores.sqlite.database import Database, typed
 
 POLL_S: Final = 0.05
-"""Time between two looks. A look is one read of shared memory; longer shows other processes' entries later."""
+"""Seconds between two polls. A poll reads shared memory once; a larger value delays entries of other processes."""
 
 
 class Poller:
-    """Looks for changes in a thread of its own, which ends when nobody follows any more."""
+    """Polls for changes in a separate thread, which ends when there are no followers left."""
 
     def __init__(self, connections: Connections, followers: Followers) -> None:
         self._connections = connections
@@ -23,7 +23,7 @@ class Poller:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Polls from here on; call it whenever a follower was added."""
+        """Start polling if it is not running. Call it after adding a follower."""
         with self._lock:
             if not self._running and not self._stop.is_set():
                 self._running = True
@@ -31,7 +31,7 @@ class Poller:
                 self._thread.start()
 
     def close(self) -> None:
-        """Ends for good; blocks until then."""
+        """Stop polling permanently and wait until the thread has ended."""
         self._stop.set()
         with self._lock:
             thread = self._thread
@@ -52,7 +52,7 @@ class Poller:
                         self._followers.wake(number for number, tail in now.items() if seen.get(number) != tail)
                         seen_version, seen = version, now
                 except DATABASE_ERRORS:
-                    # Followers look for themselves, and are told what is wrong.
+                    # Woken followers read the database themselves and get the error.
                     self._followers.wake(self._followers.numbers())
                 self._stop.wait(POLL_S)
         finally:

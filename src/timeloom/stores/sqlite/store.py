@@ -1,4 +1,4 @@
-"""The SQLite store: all of a place's conversations in one data folder of this machine."""
+"""A store in one data folder: an SQLite journal with folders for payloads and snapshots."""
 
 import asyncio
 import contextlib
@@ -48,16 +48,16 @@ from timeloom.stores.sqlite.verify import verify
 from timeloom.stores.sqlite.writer import LOG_BYTES, Writer
 
 READERS: Final = 4
-"""Threads that read. More help only where the disk is slow, and each holds a connection with its cache."""
+"""Number of reader threads. More help only on a slow disk, and each holds a connection with its cache."""
 
 FOLLOW_PAGE: Final = 256
-"""Entries that a follower reads at once; so much stays in memory for one that is slow."""
+"""Entries that a follower reads at once and holds in memory while its consumer is slow."""
 
 T = TypeVar("T")
 
 
 class SqliteStore:
-    """A `Store` in a folder. Several stores, also of several processes, may have the same folder open."""
+    """A `Store` in a folder. Several stores, also in several processes, may have the same folder open."""
 
     def __init__(self, data_dir: Path, lock_wait_s: float, vfs: str, disk: Disk, clock: Clock) -> None:
         self._data_dir = data_dir
@@ -88,11 +88,11 @@ class SqliteStore:
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """The store in that folder, which is made where `create` allows it.
+        """Open the store in that folder, and create it if `create` is true and it does not exist.
 
-        A damaged database opens too: what can be read is readable, and appends raise `StoreError`.
+        A damaged database opens too: its intact parts can be read, and appends raise `StoreError`.
         """
-        # SQLite is told to follow no link; one that leads to the folder as a whole is the owner's affair.
+        # SQLite is configured not to follow links. A link to the data folder itself is allowed and resolved here.
         resolved = await asyncio.to_thread(Path(data_dir).resolve)
         store = cls(resolved, lock_wait_s, vfs, disk or Disk(), clock or SystemClock())
         try:
@@ -110,7 +110,7 @@ class SqliteStore:
 
     @property
     def ledger(self) -> Ledger:
-        """What the conversations of this folder may spend together, in whatever process they are held."""
+        """The ledger with the shared budgets of all conversations in this folder, across all processes."""
         return self._ledger
 
     async def acquire(self, conversation: ConversationId, holder: str) -> Lease:
@@ -120,7 +120,7 @@ class SqliteStore:
         return await taken(self._change(conversation, change), self.release)
 
     async def release(self, lease: Lease) -> None:
-        # All leases of a closed store ended with it.
+        # Closing the store has ended all its leases.
         if not self._closed:
             await self._change(lease.conversation, lambda connection: leases.release(connection, self._holders, lease))
 
@@ -166,7 +166,7 @@ class SqliteStore:
     ) -> Entry:
         writer = self._writable(conversation)
         erasure = make_erasure(conversation, expected_tail, entries, record)
-        # Before as well as after: none may be loaded again after a crash in between.
+        # Before and after the erase, so that no old snapshot can be loaded after a crash in between.
         await self._in_thread(lambda: self._snapshots.forget(conversation))
         await writer.run(
             lambda connection: erasing.erase(connection, self._blobs, self._holders, erasure, lease),
@@ -236,7 +236,7 @@ class SqliteStore:
     async def save_snapshot(self, conversation: ConversationId, seq: int, version: str, data: bytes) -> None:
         def save(connection: Database) -> None:
             if found := changes.find(connection, conversation):
-                # A disk that is full or read-only costs a snapshot, which costs time and nothing else.
+                # On a full or read-only disk the snapshot is lost, which only makes the next load slower.
                 with contextlib.suppress(OSError):
                     self._snapshots.save(conversation, found.number, seq, version, data)
 
@@ -268,7 +268,7 @@ class SqliteStore:
         try:
             self._disk.make_folder(self._data_dir)
             self._blobs.prepare()
-            # SQLite gives the files that it adds the mode of this one.
+            # SQLite creates its other files with the mode of this one.
             self._disk.create(self._data_dir / "journal.db")
             self._presence, alone = enter(self._data_dir)
         except OSError as error:
@@ -306,9 +306,9 @@ class SqliteStore:
             self._writer = Writer(connection, self._connections.lock_wait_ms, self._reserve_log, self._finish)
 
     def _salvage(self, error: Exception) -> None:
-        """Goes on without writing, if as much as the schema can be read."""
+        """Open a damaged database for reading only; raises `StoreError` if not even its schema can be read."""
         self._connections.salvaging = True
-        self._damage = f"journal.db is damaged ({error}); what can be read is readable, and nothing is written"
+        self._damage = f"journal.db is damaged ({error}); its intact parts can be read, and nothing is written"
         try:
             with self._connections.reader() as connection:
                 migrations.version_of(connection)
@@ -317,13 +317,13 @@ class SqliteStore:
             raise explained(second) from second
 
     def _reserve_log(self) -> None:
-        """Called under the write lock, so that no other process writes where the zeros go."""
-        # A full disk costs speed here, and is met again where it matters.
+        """Preallocate the write-ahead log, under the write lock, so that no other process writes to it."""
+        # Preallocation only improves speed; a full disk is reported by the next commit.
         with contextlib.suppress(OSError):
             self._disk.reserve(self._data_dir / "journal.db-wal", LOG_BYTES)
 
     def _finish(self, connection: Database) -> None:
-        """The writer's last act."""
+        """Remove deleted words from the search index, before the writer closes its connection."""
         if self._deleted:
             changes.purge_index(connection)
 
@@ -332,7 +332,7 @@ class SqliteStore:
         self._readers.shutdown()
         self._connections.close()
         if self._writer:
-            # Last, so that its connection is the one that empties the log into the database.
+            # Closed last, so that its connection checkpoints the write-ahead log.
             self._writer.close()
         self._holders.close()
         if self._presence is not None:
@@ -346,7 +346,7 @@ class SqliteStore:
         lease: Lease | None,
         then: Callable[[Database], T],
     ) -> tuple[tuple[Entry, ...], T]:
-        """The entries, and what else was done in their transaction."""
+        """Append, run `then` in the same transaction, and return the entries and the result of `then`."""
         writer = self._writable(conversation)
         staging = Staging(self._blobs)
 
@@ -380,7 +380,7 @@ class SqliteStore:
     def _staged(
         self, conversation: ConversationId, expected_tail: int, drafts: Sequence[Draft], staging: Staging
     ) -> Batch:
-        """The batch, its new payloads staged, so that the transaction only has to put them in their place."""
+        """Build the batch and stage its new payloads, so that the transaction only has to rename files."""
         tenant = self._tenant_of(conversation, drafts)
 
         def read_text(ref: BlobRef) -> str:
@@ -392,7 +392,7 @@ class SqliteStore:
                 if not self._blobs.has(tenant, ref):
                     staging.add(ref, data)
         except OSError as error:
-            raise StoreError("store_unwritable", f"the blob folder refused a write: {error.strerror}") from None
+            raise StoreError("store_unwritable", f"cannot write to the blob folder: {error.strerror}") from None
         return batch
 
     def _found(self, conversation: ConversationId) -> changes.Whereabouts | None:

@@ -1,4 +1,4 @@
-"""Verification: everything in a data folder is read and what is wrong is named; nothing is changed."""
+"""Reads everything in a data folder and reports damage without changing anything."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -25,20 +25,22 @@ from timeloom.stores.sqlite.tables.read_entries import Row, decoded, rows_of
 from timeloom.stores.sqlite.tables.search import read_info
 
 MAX_FINDINGS: Final = 10_000
-"""How many findings one check reports. More tell a person nothing new, and would not fit in memory one day."""
+"""Maximum number of reported findings. More would tell a person nothing new and could exhaust memory."""
 
 
 MAX_SEARCHED: Final = 1_000_000
-"""How many numbers are tried one by one past a lost part of the list, whose highest number may be damaged too."""
+"""Maximum number of conversation numbers that are tried after an unreadable part of the list.
+
+The stored highest number may be damaged too, so it cannot bound the search alone."""
 
 IsThere = Callable[[ConversationId], object]
-"""Gives something where the conversation is there."""
+"""Returns a true value if the conversation exists."""
 
 
 def verify(connection: Database, blobs: BlobFolder, is_there: IsThere) -> Verified:
-    """What was looked at and what is wrong; holds one conversation's references at a time.
+    """Return the counts of checked items and all findings. Keeps the references of one conversation in memory.
 
-    The connection sees one moment; `is_there` says whether a conversation has been deleted since.
+    The connection sees one state of the store; `exists` tells whether a conversation was deleted since.
     """
     check = _Check(connection, blobs, is_there)
     check.database()
@@ -60,20 +62,20 @@ class _Check:
         return Verified(self._conversations, self._entries, self._blob_count, tuple(self._findings), self._orphans)
 
     def database(self) -> None:
-        """SQLite's own opinion of its file."""
+        """Check the schema and run the integrity check of SQLite."""
         try:
-            # A database that is too damaged to be migrated is looked at as it is.
+            # A database that is too damaged to be migrated is compared with the schema of its version.
             should_be = migrations.expected(migrations.version_of(self._connection))
             for change in sorted(migrations.described(self._connection) ^ should_be, key=str):
-                self._add("store_damaged", f"the description of {change[1]!r} in journal.db was changed")
+                self._add("store_damaged", f"the schema of {change[1]!r} in journal.db was changed")
             for (line,) in self._connection.execute("PRAGMA integrity_check(100)"):
                 if line != "ok":
-                    self._add("store_damaged", f"SQLite says of journal.db: {str(line)[:300]}")
+                    self._add("store_damaged", f"the integrity check of journal.db reports: {str(line)[:300]}")
         except DATABASE_ERRORS as error:
             self._add("store_damaged", str(explained(error)))
 
     def conversations(self) -> None:
-        """Every conversation by itself, so that one that cannot be read keeps none from being looked at."""
+        """Check each conversation separately, so that an unreadable one does not prevent checking the others."""
         before = 0
         for number, conversation in self._numbered():
             self._gap_between(before, number)
@@ -87,7 +89,7 @@ class _Check:
         self._gap_between(before, (1 << 31) - 1)
 
     def strays(self) -> None:
-        """Payloads to which nothing refers are counted, not complained of."""
+        """Count payload files with and without references. Unreferenced ones are no findings."""
         known: dict[str, str] = {}
         with contextlib.suppress(*DATABASE_ERRORS):
             tenants = self._connection.execute("SELECT DISTINCT tenant FROM conversations")
@@ -116,13 +118,13 @@ class _Check:
             yield from self._numbered_one_by_one(last)
 
     def _numbered_one_by_one(self, last: int) -> Iterator[tuple[int, ConversationId | None]]:
-        """What can still be found after a page of the list that cannot be read."""
+        """Yield the conversations after an unreadable page of the list, by trying each number."""
         for number in range(last + 1, min(self._highest(), last + MAX_SEARCHED) + 1):
             try:
                 rows = self._connection.execute("SELECT id FROM conversations WHERE n = ?", (number,))
                 names = [ConversationId(name) for (name,) in typed(rows, tuple[str])]
             except DATABASE_ERRORS as error:
-                self._add("store_damaged", f"conversation number {number}, of unknown name, is lost ({error})")
+                self._add("store_damaged", f"conversation number {number}, whose id is unknown, is lost ({error})")
                 yield number, None
             else:
                 yield from ((number, name) for name in names)
@@ -134,19 +136,19 @@ class _Check:
         return 0
 
     def _gap_between(self, before: int, after: int) -> None:
-        """Entries of numbers that no conversation has."""
+        """Report entries whose number lies between two neighbouring conversations and belongs to none."""
         if after - before < 2:
             return
         sql = "SELECT place >> 32 FROM entries WHERE place > ? AND place < ? LIMIT 1"
         with contextlib.suppress(*DATABASE_ERRORS):
             row = self._connection.execute(sql, (last_place(before), first_place(after))).fetchone()
             if row:
-                self._add("store_damaged", f"entries of conversation number {row[0]} are there, and its name is not")
+                self._add("store_damaged", f"conversation number {row[0]} has entries but is missing in the list")
 
     def _conversation(self, number: int, conversation: ConversationId) -> None:
         info = read_info(self._connection, conversation)
         if info is None:
-            self._add("store_damaged", f"conversation {conversation} is not found by its name", conversation)
+            self._add("store_damaged", f"conversation {conversation} cannot be found by its id", conversation)
             return
         expected, refs, summary = 1, dict[BlobRef, int](), _Summary()
         for row in rows_of(self._connection, number):
@@ -160,13 +162,13 @@ class _Check:
         if expected <= info.tail:
             self._after_gap(conversation, expected, info.tail + 1)
         elif not summary.agrees(info) or not self._follows(number, summary):
-            message = f"the list shows conversation {conversation} otherwise than its entries do"
+            message = f"the list entry of conversation {conversation} does not match its entries"
             self._add("store_damaged", message, conversation)
         self._payloads(number, info, refs)
 
     def _follows(self, number: int, summary: "_Summary") -> bool:
-        """Whether what is kept beside the entries follows from them."""
-        # A journal that is too damaged to be migrated may have no such column or table.
+        """Whether the stored open turn and feedback match the entries."""
+        # A journal that is too damaged to be migrated may lack the column or the table.
         with contextlib.suppress(apsw.SQLError):
             if open_turns.listed(self._connection, number) != summary.open_turn:
                 return False
@@ -204,7 +206,7 @@ class _Check:
 
 
 class _Summary:
-    """What the list must say of a conversation, by its entries."""
+    """The list entry, open turn and feedback that follow from the entries of a conversation."""
 
     def __init__(self) -> None:
         self._header: Entry | None = None
@@ -225,7 +227,7 @@ class _Summary:
 
     def agrees(self, info: ConversationInfo) -> bool:
         if not self._header or not self._last or not isinstance(self._header.block, ConversationStarted):
-            # Its first entry is damaged, and was reported as such.
+            # The first entry is damaged, which is already reported.
             return True
         header = self._header.block
         expected = ConversationInfo(

@@ -1,4 +1,4 @@
-"""The writer: one thread that carries out all changes, those that wait together in one transaction."""
+"""Runs all changes of a store in one thread and commits waiting changes together."""
 
 import asyncio
 import contextlib
@@ -18,20 +18,22 @@ from timeloom.stores.sqlite.connections import DATABASE_ERRORS, explained
 from timeloom.stores.sqlite.database import Database
 
 GROUP_REQUESTS: Final = 256
-"""Most requests of one transaction. More would make the first wait for the last; fewer costs a sync more often."""
+"""Maximum number of changes in one transaction. More make the first wait for the last; fewer cost more syncs."""
 
 CHECKPOINT_PAGES: Final = 1000
-"""Length of the write-ahead log, in pages, from which it is copied into the database between two transactions."""
+"""Pages in the write-ahead log from which it is checkpointed between two transactions."""
 
 QUICK_S: Final = 0.001
-"""How long a commit may take for the next to be done where it is asked for. Waking the writer and being woken by it
-takes about 0.1 ms, half as much as a commit on a good disk; on a slow one an event loop must not wait."""
+"""Maximum recent commit time for which a change is committed in the thread of its caller.
+
+Waking the writer thread and its caller takes about 0.1 ms, half of a commit on a fast disk. On a slow disk a commit
+in the caller would block its event loop."""
 
 LONE_S: Final = 0.001
-"""How long nobody else must have asked for an asker to count as alone; those who come together share a commit."""
+"""Time without other callers after which a caller counts as the only one. Concurrent callers share a commit."""
 
 LOG_BYTES: Final = (CHECKPOINT_PAGES + 64) * 4120
-"""How long the log's file is made before the first commit. Syncing a file that grows costs twice as much."""
+"""Size to which the write-ahead log is preallocated. Syncing a file that grows costs twice as much."""
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ class _Request:
 
 
 class Writer:
-    """Owns the connection that writes. A request is answered when its transaction is durable, and not before."""
+    """Owns the only writing connection. A request completes when its transaction is durable, and not before."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class Writer:
         self._broken = ""
         self._wal_pages = 0
         self._working = threading.Lock()
-        """Held by whoever works with the connection."""
+        """Held by the thread that uses the connection."""
         self._commit_s = 0.0
         self._asker: object = None
         self._asked_at = 0.0
@@ -74,11 +76,11 @@ class Writer:
         self._thread.start()
 
     async def run(self, change: Callable[[Database], T], after: Callable[[T], None], asker: object = None) -> T:
-        """What the change returned, once it is durable; `after` was called with it by then.
+        """Return the result of the change once it is durable, after calling `after` with it.
 
-        Where one asker alone asks and commits are quick, the change is carried out at once, in the caller's thread;
-        otherwise by the writer's, together with what else waits. A caller that is cancelled while it waits learns
-        nothing: its change may be stored or not.
+        If there is only one caller and commits are quick, the change runs in the thread of the caller. Otherwise it
+        runs in the writer thread, together with other waiting changes. If the caller is cancelled while it waits, its
+        change may be stored or not.
         """
         results: list[T] = []
         if self._is_alone(asker) and self._working.acquire(blocking=False):
@@ -103,7 +105,7 @@ class Writer:
         return results[0]
 
     def close(self) -> None:
-        """Finishes what was accepted, then lets go of the connection; blocks until then."""
+        """Finish all accepted changes and close the connection; blocks until done."""
         with self._accepting:
             if self._open:
                 self._open = False
@@ -118,26 +120,26 @@ class Writer:
         return asker is not None and now - self._other_at > LONE_S and 0 < self._commit_s < QUICK_S
 
     def _carry_out_here(self, change: Callable[[Database], None]) -> bool:
-        """Whether the change was carried out; not so where others wait, or another process has the lock."""
+        """Commit the change in this thread. Returns False if others wait or another process has the lock."""
         if not self._open or self._broken or not self._requests.empty():
             return False
         self._connection.set_busy_timeout(0)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.Error:
-            # Who can wait for the lock, and tell what is wrong, is the writer's thread.
+            # The writer thread can wait for the lock and reports the error.
             return False
         finally:
             self._connection.set_busy_timeout(self._lock_wait_ms)
         try:
             (outcome,) = self._commit([change])
         except BaseException:
-            # Whoever asked hears of what nobody foresaw; the next must not find a transaction that is open.
+            # The caller gets the unexpected error; the next change must not find an open transaction.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
         if self._wal_pages >= CHECKPOINT_PAGES:
-            # That takes longer than anybody should wait here.
+            # A checkpoint would block the caller for too long.
             self._requests.put("checkpoint")
         if outcome is not None:
             raise outcome
@@ -155,7 +157,7 @@ class Writer:
                         return
                     self._checkpoint()
         finally:
-            # Also after an error nobody foresaw: whoever waits is told, and the error is shown by the thread's hook.
+            # Also after an unexpected error: waiting callers fail, and the thread's excepthook reports the cause.
             with self._accepting:
                 self._open = False
             self._fail(group)
@@ -191,7 +193,7 @@ class Writer:
         return self._commit(group)
 
     def _commit(self, group: Sequence[Callable[[Database], None]]) -> list[Exception | None]:
-        """Carries the changes out in the transaction that has begun, and makes them durable."""
+        """Run the changes in the open transaction and commit it."""
         began = time.monotonic()
         try:
             if len(group) == 1:
@@ -203,18 +205,18 @@ class Writer:
         except (*DATABASE_ERRORS, CodedError, OSError) as error:
             self._undo(error)
             return [_told(error) for _ in group]
-        # The slowest of the last few counts: one slow commit keeps the next dozens out of event loops.
+        # A decaying maximum: one slow commit keeps the next dozens out of event loops.
         self._commit_s = max(time.monotonic() - began, self._commit_s * 0.95)
         return outcomes
 
     def _attempt(self, change: Callable[[Database], None]) -> Exception | None:
-        """One change by itself, so that its failure undoes nothing of the others."""
+        """Run one change in a savepoint, so that its failure does not undo the others."""
         self._connection.execute("SAVEPOINT change")
         try:
             change(self._connection)
         except (*DATABASE_ERRORS, CodedError, OSError) as error:
             if not self._connection.in_transaction:
-                # SQLite itself has undone the whole group, as it does when the disk is full.
+                # SQLite has rolled back the whole group, as it does when the disk is full.
                 raise
             self._connection.execute("ROLLBACK TO change")
             self._connection.execute("RELEASE change")
@@ -226,7 +228,7 @@ class Writer:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         if isinstance(error, apsw.IOError):
-            # After a failed sync the system may believe that pages are on disk which are not; only a new look helps.
+            # After a failed sync the system may take unwritten pages for durable; only reopening the file helps.
             self._broken = f"the disk failed ({error}); close the store and open it again"
 
     def _checkpoint(self) -> None:
@@ -248,7 +250,7 @@ class Writer:
                 request = self._requests.get_nowait()
                 if request and request != "checkpoint":
                     waiting.append(request)
-        _answer(waiting, [StoreError("store_closed", "the store's writer has ended")] * len(waiting))
+        _answer(waiting, [StoreError("store_closed", "the store's writer thread has stopped")] * len(waiting))
 
 
 def _told(error: Exception) -> Exception:
@@ -256,20 +258,20 @@ def _told(error: Exception) -> Exception:
         case CodedError():
             return error
         case OSError():
-            return StoreError("store_unwritable", f"the data folder refused a write: {error.strerror}")
+            return StoreError("store_unwritable", f"cannot write to the data folder: {error.strerror}")
         case _:
             return explained(error)
 
 
 def _answer(group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:
-    """Hands all outcomes of a group to each event loop at once: waking a loop is dearer than an append."""
+    """Deliver all outcomes of a group to each event loop at once, because waking a loop costs more than an append."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[None], Exception | None]]] = defaultdict(list)
     for request, outcome in zip(group, outcomes, strict=True):
         if outcome is None:
             request.after()
         by_loop[request.loop].append((request.future, outcome))
     for loop, pairs in by_loop.items():
-        # A loop that was closed has nobody waiting.
+        # In a closed event loop nothing waits any more.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_resolve, pairs)
 

@@ -1,4 +1,4 @@
-"""Cases of the conformance suite: what is said, in which scene, and what a sensible decision holds."""
+"""Cases of the conformance suite: a message, its scene and the expected decision."""
 
 from functools import cache
 from pathlib import Path
@@ -10,11 +10,11 @@ import yaml
 Group = Literal["requests", "recovery", "odd"]
 
 GROUPS: tuple[Group, ...] = ("requests", "recovery", "odd")
-"""The groups in their order; of `odd` only the form is judged."""
+"""The groups in order. Cases in `odd` are judged only by their form."""
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a text or a list must hold; what is not said is not asked for. Words are compared without regard to case."""
+    """The expected content of a text or a list. Empty fields are not checked; words are compared without case."""
 
     has: str = ""
     any: tuple[str, ...] = ()
@@ -25,14 +25,14 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FileWritten(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file that the current turn has written already."""
+    """A file that the current turn has already written."""
 
     name: str
     text: str
 
 
 class FailedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call of the current turn that has failed."""
+    """A failed tool call of the current turn."""
 
     tool: str
     params: str
@@ -40,7 +40,7 @@ class FailedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was there before the reply: files of an earlier turn, attachments, and what this turn has done so far."""
+    """The state before the reply: files of an earlier turn, attachments, and earlier actions of this turn."""
 
     files: dict[str, str] = {}
     attachments: dict[str, str] = {}
@@ -50,14 +50,14 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Noticed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the runtime said of the reply before."""
+    """A notice of the runtime about the previous reply."""
 
     code: str
     text: str
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One message in a scene, and the decision that is expected; `tool` may be `answer`."""
+    """One message in a scene, and the expected decision; `tool` may be `answer`."""
 
     id: str
     say: str
@@ -69,12 +69,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that will do; none where any decision does."""
+        """The accepted tools; empty if any decision is accepted."""
         return (self.tool,) if isinstance(self.tool, str) else self.tool
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole set."""
+    """All scenes and cases."""
 
     scenes: dict[str, Scene]
     requests: tuple[Case, ...]
@@ -82,16 +82,16 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     odd: tuple[Case, ...]
 
     def cases(self, group: Group) -> tuple[Case, ...]:
-        """The cases of a group."""
+        """Return the cases of a group."""
         return {"requests": self.requests, "recovery": self.recovery, "odd": self.odd}[group]
 
 
 @cache
 def published() -> Suite:
-    """The set that ships."""
+    """Return the suite that ships with the package."""
     return read_suite(Path(__file__).with_name("requests.yaml"))
 
 
 def read_suite(path: Path) -> Suite:
-    """The set that a YAML file holds."""
+    """Return the suite in a YAML file."""
     return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), type=Suite)

@@ -1,4 +1,4 @@
-"""Judging: what a reply to a case is worth, by rules alone."""
+"""Judges the reply to a case by fixed rules."""
 
 from typing import cast
 
@@ -10,7 +10,7 @@ from timeloom.testing.conformance.cases import Case, Expected
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply judged; where something is not asked for it counts as right, and `why` names what is wrong."""
+    """The verdict on a reply. Unchecked aspects count as right; `why` names the first mistake."""
 
     well_formed: bool
     right_tool: bool
@@ -20,12 +20,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensible(self) -> bool:
-        """Whether all is right."""
+        """Whether the reply is right in all respects."""
         return self.well_formed and self.right_tool and self.right_params
 
 
 def judge(case: Case, reply: str) -> Verdict:
-    """The verdict on the whole text of a reply."""
+    """Return the verdict on the whole text of a reply."""
     read = read_reply(reply)
     problems = [remark.text for remark in (*read.faults, *read.remarks)]
     if len(read.decisions) != 1 or problems:
@@ -53,7 +53,7 @@ def _wrong_params(case: Case, params: str) -> str:
 
 
 def _wrong(value: object, expected: Expected, name: str) -> str:
-    """What the value lacks; empty where it lacks nothing."""
+    """Return the first mismatch between the value and the expectation; empty if there is none."""
     listed = isinstance(value, list)
     items = cast("list[object]", value) if listed else []
     text = " ".join(map(str, items)) if listed else f"{value}"

@@ -1,4 +1,4 @@
-"""Running the conformance suite: every case is asked once, judged, and counted."""
+"""Runs the conformance suite: each case once, with a verdict and scores."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,11 +13,11 @@ from timeloom.testing.conformance.scenes import request_of
 from timeloom.testing.conformance.streaming import StreamCheck, ask, stream_checks
 
 STREAM: Final = "stream"
-"""The name of the stream checks beside the groups of cases."""
+"""The name that selects the stream checks, in addition to the groups of cases."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with its verdict; `error` is the kind of failure where the model did not answer."""
+    """A case with its verdict; `error` is the kind of the model error if the model did not answer."""
 
     id: str
     group: Group
@@ -28,7 +28,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """How many cases of a group were right, in each respect."""
+    """The number of right cases of a group in each respect."""
 
     group: str
     cases: int
@@ -39,7 +39,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model scored; `score` is the share of sensible replies where a tool is expected, from 0 to 1."""
+    """The scores of a model. `score` is the share of sensible replies outside the group `odd`, from 0 to 1."""
 
     model: str
     score: float
@@ -50,18 +50,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> bool:
-        """Whether the model answered anything."""
+        """Whether the model answered at least one case or stream check."""
         return any(not case.error for case in self.cases) or bool(self.stream)
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cases are run: groups, `stream` or ids of cases, and at most so many of each group."""
+    """The cases to run: `only` lists groups, `stream` or case ids; `limit` bounds the cases of each group."""
 
     only: tuple[str, ...] = ()
     limit: int | None = None
 
     def takes(self, case: Case, group: Group) -> bool:
-        """Whether that case is run."""
+        """Whether that case is selected."""
         return not self.only or group in self.only or case.id in self.only
 
 
@@ -72,7 +72,7 @@ async def run_suite(
     suite: Suite | None = None,
     on_case: Callable[[Judged], None] | None = None,
 ) -> Report:
-    """Asks the model all that is selected; raises `ModelError` where its service cannot be asked at all."""
+    """Run the selected cases; raises `ModelError` if the service is unreachable or rejects the API key."""
     selection, suite = selection or Selection(), suite or published()
     judged: list[Judged] = []
     for group in GROUPS:
@@ -83,7 +83,7 @@ async def run_suite(
                 on_case(judged[-1])
     stream: list[StreamCheck] = []
     if not selection.only or STREAM in selection.only:
-        # One whose reply is prose: a short call may come whole in one piece.
+        # Uses a case with a prose answer, because a short tool call may arrive in one piece.
         prose = next((case for case in suite.requests if "answer" in case.tools), suite.requests[0])
         stream = await stream_checks(model, request_of(prose, suite.scenes[prose.scene]))
     return _report(model.name, judged, stream)

@@ -1,4 +1,4 @@
-"""Scenes of the conformance suite: the prompt that a model is given, rendered as the runtime renders it."""
+"""Renders the prompt of a conformance case in the same way as the runtime."""
 
 from functools import cache
 from typing import Final
@@ -45,7 +45,7 @@ ROUNDS: Final = 15
 
 
 def request_of(case: Case, scene: Scene) -> ModelRequest:
-    """What a model is asked in that case."""
+    """Return the model request of that case."""
     entries = _entries(case, scene)
     views = fold(entries)
     view = PromptView.opened(views, {entry.seq: entry for entry in entries if entry.seq in views.visible.shown})
@@ -62,7 +62,7 @@ def request_of(case: Case, scene: Scene) -> ModelRequest:
 
 @cache
 def system_text() -> str:
-    """The instructions that every agent has, with the react tools."""
+    """Return the system text of every agent, with the catalogue of the react tools."""
     specs = [tool.spec for tool in react_tools()]
     tools = [
         CatalogueTool(

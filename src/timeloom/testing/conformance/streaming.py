@@ -1,4 +1,4 @@
-"""Stream checks: what an endpoint must do with any request, and what its replies must bear on the way."""
+"""Checks the streaming behaviour of an endpoint, and that its replies parse however they are cut."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,14 +12,14 @@ from timeloom.core.stream.channels import ChannelParser, coalesce
 from timeloom.ports.model import Finished, Model, ModelRequest, TextPiece
 
 GIANT_CHARS: Final = 1_000_000
-"""How much text before a reply must not change what is read of it."""
+"""Length of the text that one check puts before a reply, which must not change how the reply parses."""
 
 CUTS: Final = 100
-"""At how many places a reply is cut."""
+"""Number of positions at which a reply is cut."""
 
 
 class StreamCheck(msgspec.Struct, frozen=True):
-    """A check by name, whether it passed, and what was seen."""
+    """The result of a check: its name, whether it passed, and the observation."""
 
     name: str
     passed: bool
@@ -27,19 +27,19 @@ class StreamCheck(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """A reply in the pieces in which it came."""
+    """A reply in the pieces in which it arrived."""
 
     pieces: tuple[str, ...]
     finished: Finished | None
 
     @property
     def text(self) -> str:
-        """The whole reply."""
+        """The whole text of the reply."""
         return "".join(self.pieces)
 
 
 async def ask(model: Model, request: ModelRequest) -> Heard:
-    """What the model answers; raises `ModelError` where it does not."""
+    """Send the request and return the reply; raises `ModelError` if the model fails."""
     pieces: list[str] = []
     finished = None
     async with aclosing(model.stream(request)) as events:
@@ -52,7 +52,7 @@ async def ask(model: Model, request: ModelRequest) -> Heard:
 
 
 async def stream_checks(model: Model, request: ModelRequest) -> list[StreamCheck]:
-    """All checks, one after the other; five calls are made."""
+    """Run all checks in sequence. They make five model calls."""
     heard = await ask(model, request)
     found = [
         StreamCheck("comes in pieces", len(heard.pieces) > 1, f"{len(heard.pieces)} pieces"),
@@ -81,14 +81,14 @@ def _usage(heard: Heard) -> str:
 
 
 def _same_in_pieces(text: str) -> bool:
-    """One character at a time gives what the whole gives."""
+    """Whether parsing one character at a time gives the same events as parsing the whole."""
     whole, single = ChannelParser(), ChannelParser()
     events = [event for char in text for event in single.feed(char)] + list(single.close())
     return coalesce(events) == coalesce([*whole.feed(text), *whole.close()])
 
 
 def _cut_is_noticed(text: str) -> tuple[bool, str]:
-    """No beginning of the reply passes for another decision than the one that was meant."""
+    """Check that no prefix of the reply parses as a different decision."""
     meant = read_reply(text).decisions
     step = max(1, len(text) // CUTS)
     places = range(0, len(text), step)
@@ -101,13 +101,13 @@ def _harmless(cut: Reply, meant: tuple[object, ...]) -> bool:
 
 
 def _giant_piece(text: str) -> bool:
-    """The reply behind a very long thought, all in one piece, is read as it would be by itself."""
+    """Whether the reply after a very long thought, in one piece, parses as it does alone."""
     long = f"<channel:thinking>\n{'so it is ' * (GIANT_CHARS // 9)}\n</channel:thinking>\n{text}"
     return read_reply(long).decisions == read_reply(text).decisions
 
 
 async def _given_up(model: Model, request: ModelRequest) -> tuple[bool, str]:
-    """A reply that nobody wants any more does not spoil the next one."""
+    """Check that the next reply is complete after one was abandoned."""
     async with aclosing(model.stream(request)) as events:
         await anext(events)
     heard = await ask(model, request)
@@ -115,7 +115,7 @@ async def _given_up(model: Model, request: ModelRequest) -> tuple[bool, str]:
 
 
 async def _together(model: Model, request: ModelRequest) -> tuple[bool, str]:
-    """Two requests at once are both answered, each with a whole reply."""
+    """Check that two concurrent requests both get a complete reply."""
     both = await asyncio.gather(ask(model, request), ask(model, request))
     formed = [bool(read_reply(heard.text).decisions) for heard in both]
     return all(formed), f"{sum(formed)} of 2 with a decision"

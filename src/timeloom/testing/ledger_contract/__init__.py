@@ -1,14 +1,14 @@
-"""The ledger contract: what the ledger of every store must do, as checks that any project can run over its own.
+"""The contract of a store's ledger, as checks that any project can run on its own store.
 
-A check takes a function that opens the place under test, which is empty at the start of a check; each call opens the
-same place anew. With pytest:
+A check takes a function that opens the store under test. The store is empty at the start of a check; each call opens
+the same store again. With pytest:
 
     @pytest.mark.parametrize("check", LEDGER_CONTRACT, ids=lambda check: check.__name__)
     def test_my_ledger_keeps_the_contract(check: Check, tmp_path: Path) -> None:
         asyncio.run(check(lambda: MyStore.open(tmp_path)))
 
-`LEDGER_CONTRACT` is for every store; `DURABLE_LEDGER_CONTRACT` also for one that outlives its process and may be open
-twice.
+`LEDGER_CONTRACT` applies to every store. `DURABLE_LEDGER_CONTRACT` applies also to stores that outlive their process
+and may be open twice.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Checks of accounts: what is granted, settled and released, one after the other."""
+"""Checks that reservations are granted, settled and released correctly in sequence."""
 
 from timeloom.core.ids import ConversationId
 from timeloom.core.policy.budget import MEASURES
@@ -19,7 +19,7 @@ from timeloom.testing.store_contract.fixtures import header
 
 
 async def a_reservation_is_granted_in_all_scopes_or_in_none(open_store: Open) -> None:
-    """One scope that refuses leaves no trace in the others."""
+    """A refusal in one scope reserves nothing in the others."""
     async with opened(open_store) as store:
         ledger = store.ledger
         one = Most(rounds=1)
@@ -36,7 +36,7 @@ async def a_reservation_is_granted_in_all_scopes_or_in_none(open_store: Open) ->
 
 
 async def what_is_settled_counts_once(open_store: Open) -> None:
-    """In all scopes, and however often it is settled."""
+    """A settlement counts once in each scope, even if it is repeated."""
     async with opened(open_store) as store:
         ledger = store.ledger
         caps = (Cap(scope=TREE, tokens=100), Cap(scope=USER, cost_nano_usd=100))
@@ -54,7 +54,7 @@ async def what_is_settled_counts_once(open_store: Open) -> None:
 
 
 async def every_measure_has_a_limit_of_its_own(open_store: Open) -> None:
-    """What is spent of it is refused to who takes it, and to nobody else."""
+    """A spent measure refuses only calls that use this measure."""
     async with opened(open_store) as store:
         ledger = store.ledger
         for measure in MEASURES:
@@ -71,7 +71,7 @@ async def every_measure_has_a_limit_of_its_own(open_store: Open) -> None:
 
 
 async def what_is_released_is_given_back(open_store: Open) -> None:
-    """And cannot be settled any more."""
+    """A released reservation frees its amount and cannot be settled afterwards."""
     async with opened(open_store) as store:
         ledger = store.ledger
         most, cap = Most(rounds=1, tool_calls=2), Cap(scope=TREE, rounds=1, tool_calls=2)
@@ -84,7 +84,7 @@ async def what_is_released_is_given_back(open_store: Open) -> None:
 
 
 async def a_key_is_reserved_once(open_store: Open) -> None:
-    """The last who reserved it has it; it takes its place and no second one."""
+    """Reserving a key again replaces the earlier grant, which can no longer be settled."""
     async with opened(open_store) as store:
         ledger = store.ledger
         cap, wide = Cap(scope=TREE, rounds=1, tokens=10), Cap(scope=USER, rounds=1)
@@ -100,7 +100,7 @@ async def a_key_is_reserved_once(open_store: Open) -> None:
 
 
 async def a_scope_without_a_limit_is_counted(open_store: Open) -> None:
-    """And so is a call that nobody pays for, which costs nobody anything."""
+    """Costs are counted without a limit too; an unknown scope has spent nothing."""
     async with opened(open_store) as store:
         ledger = store.ledger
         cap = Cap(scope=TREE)
@@ -112,7 +112,7 @@ async def a_scope_without_a_limit_is_counted(open_store: Open) -> None:
 
 
 async def the_first_call_of_a_scope_is_made_by_itself(open_store: Open) -> None:
-    """Only what one did cost tells whether what the others say can be believed."""
+    """The cost of a first settled call is needed to judge the estimates of parallel calls."""
     async with opened(open_store) as store:
         ledger = store.ledger
         first = await ledger.reserve(call("a", tokens(1), tokens=1000), 0)
@@ -123,16 +123,16 @@ async def the_first_call_of_a_scope_is_made_by_itself(open_store: Open) -> None:
 
 
 async def calls_in_flight_fit_under_the_limit_together_or_there_is_one(open_store: Open) -> None:
-    """The ledger's second promise, step by step."""
+    """Promise 2 of the ledger, step by step."""
     async with opened(open_store) as store:
         ledger = store.ledger
         await ledger.settle(await ledger.reserve(call("a", tokens(10), tokens=100), 0), Amounts(tokens=1))
         held = [await ledger.reserve(call(key, tokens(33), tokens=100), 0) for key in "bcd"]
-        # 1 is spent and 99 are promised: there is room for nobody.
+        # 1 is spent and 99 are reserved, so no call fits.
         await refused("budget_busy", ledger.reserve(call("e", tokens(1), tokens=100), 0))
         for each in held:
             await ledger.settle(each, Amounts(tokens=32))
-        # 97 are spent. A call that may need more is made, but by itself, and it may overspend.
+        # 97 are spent. A call that may need more than the rest is made alone, and it may overspend.
         last = await ledger.reserve(call("e", tokens(50), tokens=100), 0)
         await refused("budget_busy", ledger.reserve(call("f", tokens(1), tokens=100), 0))
         await ledger.settle(last, Amounts(tokens=2))
@@ -142,7 +142,7 @@ async def calls_in_flight_fit_under_the_limit_together_or_there_is_one(open_stor
 
 
 async def the_largest_call_of_a_scope_counts_where_less_was_said(open_store: Open) -> None:
-    """Who said too little once is not believed twice."""
+    """A call counts at least as much as the largest settled call of its scope."""
     async with opened(open_store) as store:
         ledger = store.ledger
         await ledger.settle(await ledger.reserve(call("a", tokens(1), tokens=100), 0), Amounts(tokens=40))
@@ -151,7 +151,7 @@ async def the_largest_call_of_a_scope_counts_where_less_was_said(open_store: Ope
 
 
 async def a_call_of_unknown_cost_is_made_by_itself(open_store: Open) -> None:
-    """Also where there is plenty, and also when it comes second."""
+    """Also if plenty of budget is left, and also if another call is in flight already."""
     async with opened(open_store) as store:
         ledger = store.ledger
         await ledger.settle(await ledger.reserve(call("a", tokens(1), tokens=10**9), 0), Amounts(tokens=1))
@@ -163,7 +163,7 @@ async def a_call_of_unknown_cost_is_made_by_itself(open_store: Open) -> None:
 
 
 async def a_call_is_held_up_only_by_what_it_takes(open_store: Open) -> None:
-    """A tool runs while tokens are spent, and money is no matter of who takes none."""
+    """A call waits only for measures that it uses, so a tool runs while a model call uses tokens."""
     async with opened(open_store) as store:
         ledger = store.ledger
         cap = Cap(scope=TREE, tokens=5, cost_nano_usd=5, wall_ms=5, rounds=1, tool_calls=9)
@@ -181,7 +181,7 @@ async def a_call_is_held_up_only_by_what_it_takes(open_store: Open) -> None:
 
 
 async def rounds_and_tool_calls_are_never_overspent(open_store: Open) -> None:
-    """What is known beforehand and promised is as good as spent."""
+    """Reserved rounds and tool calls count as spent, because their cost is known before the call."""
     async with opened(open_store) as store:
         ledger = store.ledger
         cap = Cap(scope=TREE, rounds=3, tool_calls=2)
@@ -190,12 +190,12 @@ async def rounds_and_tool_calls_are_never_overspent(open_store: Open) -> None:
         await refused("budget_spent", ledger.reserve(call("d", Most(rounds=1), cap), 600))
         await refused("budget_spent", ledger.reserve(call("d", Most(tool_calls=3), cap), 600))
         await ledger.reserve(call("d", Most(tool_calls=2), cap), 0)
-        # Who takes nothing needs nothing.
+        # A call that uses nothing is never refused.
         await ledger.reserve(call("e", Most(), Cap(scope=USER, rounds=0, tokens=0), cap), 0)
 
 
 async def sums_stop_where_numbers_end(open_store: Open) -> None:
-    """Providers can report anything."""
+    """Sums are capped at `MAX_AMOUNT`, because providers may report any number."""
     async with opened(open_store) as store:
         ledger = store.ledger
         everything = Amounts(**dict.fromkeys(MEASURES, MOST_AMOUNT))
@@ -205,7 +205,7 @@ async def sums_stop_where_numbers_end(open_store: Open) -> None:
 
 
 async def a_deleted_conversation_leaves_only_what_others_share(open_store: Open) -> None:
-    """What it might have spent is charged to them, because nobody can settle it any more."""
+    """Open reservations of a deleted conversation are charged in full to shared scopes."""
     async with opened(open_store) as store:
         ledger = store.ledger
         other = ConversationId(f"{CONVERSATION}0")

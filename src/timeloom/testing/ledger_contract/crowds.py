@@ -1,4 +1,4 @@
-"""Checks of crowds: many who spend at once, who wait and who give up."""
+"""Checks that budgets hold when many conversations reserve, wait and cancel at the same time."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ IN_TIME: Final = Cap(scope=TREE, wall_ms=LIMIT)
 
 
 async def who_waits_is_let_through_when_another_settles(open_store: Open) -> None:
-    """Also when it releases."""
+    """A waiting reservation is granted after another one is settled or released."""
     async with opened(open_store) as store, asyncio.timeout(WAIT_S):
         ledger = store.ledger
         first = await ledger.reserve(call("a", tokens(50), tokens=100), 0)
@@ -35,7 +35,7 @@ async def who_waits_is_let_through_when_another_settles(open_store: Open) -> Non
 
 
 async def who_waits_too_long_is_told_why(open_store: Open) -> None:
-    """And who waits for what is spent meanwhile learns that."""
+    """A timeout raises `BudgetBusyError`; a budget spent meanwhile raises `BudgetSpentError`."""
     async with opened(open_store) as store, asyncio.timeout(WAIT_S):
         ledger = store.ledger
         first = await ledger.reserve(call("a", tokens(50), tokens=100), 0)
@@ -48,7 +48,7 @@ async def who_waits_too_long_is_told_why(open_store: Open) -> None:
 
 
 async def who_gives_up_holds_nothing(open_store: Open) -> None:
-    """A cancelled caller cannot release what it never saw."""
+    """A cancelled caller leaves no reservation behind, because it could not release it."""
     async with opened(open_store) as store, asyncio.timeout(WAIT_S):
         ledger = store.ledger
         for steps in range(6):
@@ -62,7 +62,7 @@ async def who_gives_up_holds_nothing(open_store: Open) -> None:
 
 
 async def a_hundred_conversations_of_a_tree_overspend_by_less_than_one_call(open_store: Open) -> None:
-    """The ledger's second promise, for calls that cost what they said or less, in tokens and in money."""
+    """Promise 2 of the ledger for tokens and cost, if no call costs more than its reservation."""
     async with opened(open_store) as store:
         spent, largest = await spend_all(store.ledger, IN_TOKENS, varied, lambda _: LARGEST)
         assert LIMIT <= spent < LIMIT + largest
@@ -71,7 +71,7 @@ async def a_hundred_conversations_of_a_tree_overspend_by_less_than_one_call(open
 
 
 async def a_hundred_conversations_of_a_tree_take_too_long_by_less_than_one_call(open_store: Open) -> None:
-    """The same in time."""
+    """Promise 2 of the ledger for time, if no call takes longer than its reservation."""
     async with opened(open_store) as store:
         spent, largest = await spend_all(store.ledger, IN_TIME, varied, lambda _: LARGEST)
         assert LIMIT <= spent < LIMIT + largest
@@ -81,14 +81,14 @@ async def a_hundred_conversations_of_a_tree_take_too_long_by_less_than_one_call(
 async def calls_that_cost_more_than_they_said_overspend_by_less_than_one_call_where_they_cost_alike(
     open_store: Open,
 ) -> None:
-    """Because the first is made by itself, and the largest so far counts."""
+    """Holds because the first call is made alone and the largest call so far counts."""
     async with opened(open_store) as store:
         spent, largest = await spend_all(store.ledger, IN_TOKENS, lambda _: LARGEST, lambda _: 1)
         assert LIMIT <= spent < LIMIT + largest
 
 
 async def a_hundred_conversations_spend_no_more_tool_calls_than_there_are(open_store: Open) -> None:
-    """What is known beforehand is never overspent."""
+    """Tool calls are never overspent, because their number is known before the call."""
     async with opened(open_store) as store, asyncio.timeout(WAIT_S):
         cap = Cap(scope=TREE, tool_calls=CROWD // 2)
 
@@ -107,14 +107,14 @@ async def a_hundred_conversations_spend_no_more_tool_calls_than_there_are(open_s
 
 
 def varied(number: int) -> int:
-    """What the call of that number costs."""
+    """Return a cost between 1 and `LARGEST` that depends on the number of the call."""
     return number * 7919 % LARGEST + 1
 
 
 async def spend_all(
     ledger: Ledger, cap: Cap, cost: Callable[[int], int], most: Callable[[int], int]
 ) -> tuple[int, int]:
-    """Lets a hundred conversations make calls until the budget is spent; what they cost, and the dearest."""
+    """Make calls in 100 conversations until the budget is spent; returns total cost and largest cost."""
     costs: list[int] = []
 
     async def converse(conversation: int) -> None:
@@ -125,7 +125,7 @@ async def spend_all(
                 reserved = await ledger.reserve(_call(name, turn, most(number), cap))
             except BudgetSpentError:
                 return
-            # The call itself; some take longer than others.
+            # Simulates the call; some take longer than others.
             for _ in range(number % 5):
                 await asyncio.sleep(0)
             costs.append(cost(number))

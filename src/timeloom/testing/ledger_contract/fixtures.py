@@ -1,4 +1,4 @@
-"""What the checks of the ledger are built from: scopes, reservations, an error that must come."""
+"""Scopes, reservations and limits for the checks of the ledger contract."""
 
 from typing import Final
 
@@ -16,22 +16,22 @@ USER: Final = scope("user", "tenant", "Ünï/code")
 def call(
     key: str, most: Most, *caps: Cap, conversation: ConversationId = CONVERSATION, tokens: int | None = None
 ) -> Reservation:
-    """A call of that cost, paid by these scopes; without any, by a tree that may spend so many tokens."""
+    """Return a reservation charged to these scopes; without any, to a tree with that token limit."""
     return Reservation(key=key, conversation=conversation, most=most, caps=caps or (Cap(scope=TREE, tokens=tokens),))
 
 
 def tokens(number: int | None) -> Most:
-    """A call that takes tokens and nothing else."""
+    """Return the maximum cost of a call that uses only tokens."""
     return Most(tokens=number)
 
 
 def taking(measure: Measure, number: int | None) -> Most:
-    """A call that takes so much of that measure and nothing else."""
+    """Return the maximum cost of a call that uses only that measure."""
     return msgspec.structs.replace(Most(), **{measure: number})
 
 
 def limiting(measure: Measure, number: int) -> Cap:
-    """A tree that may spend so much of that measure, and of all others what it wants."""
+    """Return a tree whose only limit is that number for that measure."""
     return msgspec.structs.replace(Cap(scope=TREE), **{measure: number})
 
 

@@ -1,4 +1,4 @@
-"""Checks of sharing: a ledger that outlives who used it, and that several stores use at once."""
+"""Checks of ledgers that outlive a process and that several stores share."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from timeloom.testing.store_contract.fixtures import WAIT_S
 
 
 async def a_closed_store_has_no_ledger(open_store: Open) -> None:
-    """Whoever waits is told so too."""
+    """All operations fail after a close, and so do waiting reservations."""
     async with asyncio.timeout(WAIT_S):
         store = await open_store()
         ledger = store.ledger
@@ -24,7 +24,7 @@ async def a_closed_store_has_no_ledger(open_store: Open) -> None:
 
 
 async def what_was_settled_is_there_after_opening_again(open_store: Open) -> None:
-    """The ledger's third promise, for an orderly end."""
+    """Promise 3 of the ledger, for a store that was closed normally."""
     async with opened(open_store) as store:
         reserved = await store.ledger.reserve(call("a", Most(rounds=1, tokens=9), tokens=10), 0)
         await store.ledger.settle(reserved, Amounts(rounds=1, tokens=9))
@@ -36,7 +36,7 @@ async def what_was_settled_is_there_after_opening_again(open_store: Open) -> Non
 
 
 async def two_stores_of_one_place_have_one_ledger(open_store: Open) -> None:
-    """What one has in flight the other waits for, without a word from it."""
+    """A reservation in one store waits for calls in flight in the other, without notification."""
     async with opened(open_store) as left, opened(open_store) as right, asyncio.timeout(WAIT_S):
         first = await left.ledger.reserve(call("a", tokens(50), tokens=100), 0)
         await refused("budget_busy", right.ledger.reserve(call("b", tokens(50), tokens=100), 0))
@@ -48,14 +48,14 @@ async def two_stores_of_one_place_have_one_ledger(open_store: Open) -> None:
 
 
 async def a_dead_one_s_call_is_promised_and_not_in_flight(open_store: Open) -> None:
-    """It may have been made, so what it reserved counts; but nobody waits for its end."""
+    """The reserved amount counts because the call may have been made, but no call waits for it to end."""
     async with opened(open_store) as store:
         ledger = store.ledger
         other = await open_store()
         await other.ledger.reserve(call("a", tokens(30), tokens=100), 0)
         await refused("budget_busy", ledger.reserve(call("b", tokens(90), tokens=100), 0))
         await other.close()
-        # By itself, and beyond the limit if need be: as near to it as this, one is let through.
+        # Near the limit one call alone is granted, even if it may exceed the limit.
         last = await ledger.reserve(call("b", tokens(90), tokens=100), 0)
         await ledger.settle(last, Amounts(tokens=70))
         error = await refused("budget_busy", ledger.reserve(call("c", tokens(1), tokens=100), 0))
@@ -63,7 +63,7 @@ async def a_dead_one_s_call_is_promised_and_not_in_flight(open_store: Open) -> N
 
 
 async def what_a_dead_one_reserved_is_settled_by_who_takes_over(open_store: Open) -> None:
-    """From the timeline, or by making the call again under its key, or by giving it up."""
+    """The next holder settles it from the timeline, reserves its key again, or releases it."""
     async with opened(open_store) as store:
         ledger, cap = store.ledger, Cap(scope=TREE, rounds=3, tokens=100)
         other = await open_store()

@@ -1,19 +1,20 @@
-"""The model contract: what every model must do, as checks that any project can run over its own.
+"""The contract of a model adapter, as checks that any project can run on its own adapter.
 
-A check takes a stage: a function that opens the model under test with plays, which say what the service behind it does.
-With pytest, for a model that speaks one of the two usual forms over HTTP:
+A check takes a harness: a function that opens the model under test with reply scripts for the service behind it.
+With pytest, for a model that speaks one of the two usual HTTP APIs:
 
-    STAGE = HttpStage(OpenAIDialect(), lambda url, key, timeouts: MyModel(f"{url}/v1", key, timeouts))
+    HARNESS = HttpHarness(OpenAIDialect(), lambda url, key, timeouts: MyModel(f"{url}/v1", key, timeouts))
 
     @pytest.mark.parametrize("check", MODEL_CONTRACT, ids=lambda check: check.__name__)
     def test_my_model_keeps_the_contract(check: Check) -> None:
-        asyncio.run(check(over_http(STAGE)))
+        asyncio.run(check(over_http(HARNESS)))
 
     @pytest.mark.parametrize("check", HTTP_CONTRACT, ids=lambda check: check.__name__)
     def test_my_model_bears_what_services_send(check: HttpCheck) -> None:
-        asyncio.run(check(STAGE))
+        asyncio.run(check(HARNESS))
 
-`MODEL_CONTRACT` is for every model; `HTTP_CONTRACT` also for one that asks a service over HTTP, whose plays are bytes.
+`MODEL_CONTRACT` applies to every model. `HTTP_CONTRACT` applies also to models that call a service over HTTP; its
+responses are scripted byte by byte.
 """
 
 from collections.abc import Sequence

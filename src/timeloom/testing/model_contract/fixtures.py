@@ -1,4 +1,4 @@
-"""What the checks of the model contract are built from: plays, stages that play them, and what came of a call."""
+"""Reply scripts, harnesses that run them, and call outcomes for the checks of the model contract."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -24,10 +24,10 @@ from timeloom.testing.fake_service import Answer, FakeService, Pause, fake_servi
 from timeloom.testing.model_endpoint.dialect import Dialect, Written
 
 WAIT_S: Final = 30.0
-"""How long a check waits for what must happen; never reached by a model that keeps the contract."""
+"""Timeout of a check in seconds. A model that keeps the contract never reaches it."""
 
 SHORT_S: Final = 0.2
-"""The timeout of a check in which the service is silent for ever."""
+"""Timeout of the model in checks in which the service never responds."""
 
 USAGE: Final = Usage(input_tokens=20, cache_read_tokens=300, output_tokens=7)
 KEY: Final = "contract.5f3a9b1c7d"
@@ -39,7 +39,10 @@ Failure = Literal["overloaded", "context_too_long", "timeout"]
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """What the service does with one call: pieces of a reply, then its end, a cut, or silence; or a failure at once."""
+    """The scripted reply of a service to one call.
+
+    Either pieces of text followed by an end, a cut or silence, or a failure at once.
+    """
 
     pieces: Sequence[str] = ("It is ", "this.")
     ending: Literal["whole", "cut", "silence"] = "whole"
@@ -51,7 +54,7 @@ Check = Callable[[Stage], Coroutine[None, None, None]]
 
 
 class HttpStage(NamedTuple):
-    """A dialect, and how the model under test is opened at a URL."""
+    """A dialect, and the function that opens the model under test at a URL."""
 
     dialect: Dialect
     open_model: Callable[[str, str, Timeouts], Model]
@@ -60,7 +63,7 @@ class HttpStage(NamedTuple):
     async def playing(
         self, *answers: Answer, timeouts: Timeouts | None = None
     ) -> AsyncGenerator[tuple[Model, FakeService]]:
-        """The model and the service that it asks."""
+        """Yield the model and the service that it calls, and close both at the end."""
         async with fake_service(*answers) as service:
             model = self.open_model(service.url, KEY, timeouts or Timeouts())
             try:
@@ -69,7 +72,7 @@ class HttpStage(NamedTuple):
                 await model.close()
 
     def frames(self, play: Play) -> list[bytes]:
-        """The frames of a reply, one for each part of it."""
+        """Return the frames of a reply, one for each part of it."""
         written = Written(model="m", usage=USAGE)
         frames = [self.dialect.opening("m", USAGE), *map(self.dialect.text, play.pieces)]
         return [*frames, self.dialect.closing(written)] if play.ending == "whole" else frames
@@ -79,7 +82,7 @@ HttpCheck = Callable[[HttpStage], Coroutine[None, None, None]]
 
 
 class Outcome(NamedTuple):
-    """What came of a call."""
+    """The text, thinking and end of a call: `finished` or `error`."""
 
     text: str
     thinking: str
@@ -88,7 +91,7 @@ class Outcome(NamedTuple):
 
 
 def over_http(stage: HttpStage) -> Stage:
-    """The stage that plays over HTTP, in the form of a dialect."""
+    """Return a harness that runs scripts over HTTP in a dialect."""
 
     @asynccontextmanager
     async def play(plays: Sequence[Play]) -> AsyncGenerator[Model]:
@@ -100,7 +103,7 @@ def over_http(stage: HttpStage) -> Stage:
 
 @asynccontextmanager
 async def over_script(plays: Sequence[Play]) -> AsyncGenerator[Model]:
-    """The stage on which the scripted model plays."""
+    """Yield a `ScriptedModel` that follows the scripts; this function is a harness itself."""
     steps = [
         Step(
             reply="".join(play.pieces),
@@ -115,7 +118,7 @@ async def over_script(plays: Sequence[Play]) -> AsyncGenerator[Model]:
 
 
 async def outcome(model: Model, request: ModelRequest = REQUEST) -> Outcome:
-    """The whole call, to its end or its error; after the end nothing may come."""
+    """Make a call and return its outcome. Fails if an event follows the end."""
     seen: list[ModelEvent] = []
     error: ModelError | None = None
     async with asyncio.timeout(WAIT_S), aclosing(model.stream(request)) as events:
@@ -126,14 +129,14 @@ async def outcome(model: Model, request: ModelRequest = REQUEST) -> Outcome:
         except ModelError as failed:
             error = failed
     finished = next((event for event in seen if isinstance(event, Finished)), None)
-    assert (finished is None) != (error is None), "a call ends with `Finished` or with a `ModelError`"
+    assert (finished is None) != (error is None), "a call ends with `FinishEvent` or with a `ModelError`"
     text = "".join(event.text for event in seen if isinstance(event, TextPiece))
     thinking = "".join(event.text for event in seen if isinstance(event, ThinkingPiece))
     return Outcome(text, thinking, finished, error)
 
 
 async def failed(model: Model, request: ModelRequest = REQUEST) -> ModelError:
-    """The error that the call must end with."""
+    """Make a call and return the error with which it must end."""
     error = (await outcome(model, request)).error
     assert error is not None, "an error was expected, and the call came to its end"
     return error

@@ -1,4 +1,4 @@
-"""Checks of models that ask a service over HTTP: what they make of the bytes it sends."""
+"""Checks how models that call a service over HTTP handle its responses."""
 
 import asyncio
 from contextlib import aclosing
@@ -27,7 +27,7 @@ STATUSES: tuple[tuple[int, ErrorKind], ...] = (
 
 
 async def however_the_bytes_are_cut_the_reply_is_the_same(stage: HttpStage) -> None:
-    """In the middle of a character, a line end or a frame."""
+    """Chunks may end in the middle of a character, a line end or a frame."""
     play = Play(pieces=("é 日本 ", "😀 end"))
     whole = b"".join(stage.frames(play))
     for size in (1, 2, 3, 7, len(whole)):
@@ -38,7 +38,7 @@ async def however_the_bytes_are_cut_the_reply_is_the_same(stage: HttpStage) -> N
 
 
 async def comments_and_unknown_events_are_passed_over(stage: HttpStage) -> None:
-    """Services add events without asking."""
+    """Services add events without notice."""
     frames = stage.frames(Play(pieces=("a", "b")))
     odd = b': keep-alive\n\nevent: new_kind\ndata: {"type":"new_kind","x":[{}]}\n\nid: 7\nretry: 10\nnonsense\n\n'
     async with stage.playing(Answer(parts=[odd.join([b"", *frames])])) as (model, _):
@@ -46,7 +46,7 @@ async def comments_and_unknown_events_are_passed_over(stage: HttpStage) -> None:
 
 
 async def thinking_is_no_part_of_the_reply(stage: HttpStage) -> None:
-    """It comes as pieces of its own kind."""
+    """Thinking arrives as `ThinkingPiece` events."""
     first, *rest = stage.frames(Play(pieces=("said",)))
     async with stage.playing(Answer(parts=[first, stage.dialect.thinking("thought"), *rest])) as (model, _):
         result = await outcome(model)
@@ -54,7 +54,7 @@ async def thinking_is_no_part_of_the_reply(stage: HttpStage) -> None:
 
 
 async def a_rate_limit_says_how_long_to_wait(stage: HttpStage) -> None:
-    """In seconds, in milliseconds or until a date."""
+    """The wait can be given in seconds, in milliseconds or as a date."""
     status, body = stage.dialect.refusal("rate_limited")
     asked = (
         ("retry-after", "7"),
@@ -69,7 +69,7 @@ async def a_rate_limit_says_how_long_to_wait(stage: HttpStage) -> None:
 
 
 async def each_status_has_its_kind(stage: HttpStage) -> None:
-    """Whatever the body is."""
+    """The error kind does not depend on the body."""
     for status, kind in STATUSES:
         for body in (b"", b"[", b'{"error": {"message": "no"}}'):
             async with stage.playing(Answer(status=status, headers=JSON, parts=(body,) if body else ())) as (model, _):
@@ -79,7 +79,7 @@ async def each_status_has_its_kind(stage: HttpStage) -> None:
 
 
 async def a_service_that_is_not_there_is_unreachable(stage: HttpStage) -> None:
-    """Nobody listens at the port."""
+    """No server listens on the port."""
     async with stage.playing(Answer()) as (_, service):
         url = service.url
     model = stage.open_model(url, KEY, Timeouts())
@@ -88,20 +88,20 @@ async def a_service_that_is_not_there_is_unreachable(stage: HttpStage) -> None:
 
 
 async def a_service_that_hangs_up_at_once_is_unreachable(stage: HttpStage) -> None:
-    """As one that restarts does."""
+    """A restarting service closes the connection before the status."""
     async with stage.playing(Answer(ending="silent")) as (model, _):
         assert (await failed(model)).kind == "unreachable"
 
 
 async def a_slow_first_byte_is_a_timeout(stage: HttpStage) -> None:
-    """Neither a status nor, after one, anything else."""
+    """Holds if the status is missing, and if nothing follows the status."""
     for answer in (Answer(ending="mute"), Answer(parts=(Pause(),))):
         async with stage.playing(answer, timeouts=Timeouts(first_byte_s=SHORT_S)) as (model, _):
             assert (await failed(model)).kind == "timeout"
 
 
 async def silence_in_the_middle_is_a_timeout(stage: HttpStage) -> None:
-    """What had come is kept."""
+    """The text received before the silence is kept."""
     parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), Pause()]
     async with stage.playing(Answer(parts=parts), timeouts=Timeouts(between_bytes_s=SHORT_S)) as (model, _):
         result = await outcome(model)
@@ -111,7 +111,7 @@ async def silence_in_the_middle_is_a_timeout(stage: HttpStage) -> None:
 
 
 async def a_slow_reader_loses_nothing_of_a_cut_reply(stage: HttpStage) -> None:
-    """What came before the cut is kept until it is asked for."""
+    """Text received before the cut is kept until it is read."""
     parts = stage.frames(Play(pieces=("one ", "two ", "six"), ending="cut"))
     seen = ""
     async with (
@@ -128,7 +128,7 @@ async def a_slow_reader_loses_nothing_of_a_cut_reply(stage: HttpStage) -> None:
 
 
 async def what_is_not_json_is_refused(stage: HttpStage) -> None:
-    """Half an object, no object, one of another shape or nested without end."""
+    """Holds for half an object, no object, a wrong shape and very deep nesting."""
     first, text, *_ = stage.frames(Play())
     for bad in (b"{", b"no", b'{"type": 5, "choices": 5}', b'{"type":"error","error":' * 5000, b"\xff\xfe"):
         async with stage.playing(Answer(parts=[first, text, b"data: " + bad + b"\n\n"])) as (model, _):
@@ -139,21 +139,21 @@ async def what_is_not_json_is_refused(stage: HttpStage) -> None:
 
 
 async def bytes_that_are_not_utf8_are_replaced(stage: HttpStage) -> None:
-    """As the standard of server-sent events says."""
+    """The standard of server-sent events requires replacement characters."""
     parts = [frame.replace(b"XX", b"\xff") for frame in stage.frames(Play(pieces=("aXXb",)))]
     async with stage.playing(Answer(parts=parts)) as (model, _):
         assert (await outcome(model)).text == "a\ufffdb"
 
 
 async def an_event_without_an_end_is_refused(stage: HttpStage) -> None:
-    """Before it fills the memory."""
+    """The model stops reading before the event fills the memory."""
     parts = [b"data: ", *[b"x" * 2**20] * 20]
     async with stage.playing(Answer(parts=parts)) as (model, _):
         assert (await failed(model)).kind == "invalid"
 
 
 async def a_page_instead_of_a_stream_is_refused(stage: HttpStage) -> None:
-    """As a wrong base URL gives."""
+    """A wrong base URL returns an HTML page."""
     page = Answer(headers=(("content-type", "text/html; charset=utf-8"),), parts=(b"<html>hello</html>",))
     async with stage.playing(page) as (model, _):
         error = await failed(model)
@@ -162,21 +162,21 @@ async def a_page_instead_of_a_stream_is_refused(stage: HttpStage) -> None:
 
 
 async def a_compressed_stream_is_refused(stage: HttpStage) -> None:
-    """It was not asked for, and may become any size."""
+    """Compression was not requested, and a small stream could expand to any size."""
     packed = Answer(headers=(*STREAM_HEADERS, ("content-encoding", "gzip")), parts=stage.frames(Play()))
     async with stage.playing(packed) as (model, _):
         assert (await failed(model)).kind == "invalid"
 
 
 async def a_redirect_is_not_followed(stage: HttpStage) -> None:
-    """The key goes where it was meant to go."""
+    """The API key is not sent to another address."""
     async with stage.playing(Answer(status=307, headers=(("location", "/elsewhere"),))) as (model, service):
         assert (await failed(model)).kind == "invalid"
     assert len(service.heard) == 1
 
 
 async def a_failure_in_the_middle_has_its_kind(stage: HttpStage) -> None:
-    """Services report failures after a good status, too."""
+    """Services also report failures after a successful status."""
     kinds: tuple[ErrorKind, ...] = ("overloaded", "rate_limited", "context_too_long", "timeout")
     for kind in kinds:
         parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), stage.dialect.failure_frame(kind)]
@@ -188,7 +188,7 @@ async def a_failure_in_the_middle_has_its_kind(stage: HttpStage) -> None:
 
 
 async def the_key_is_in_no_message(stage: HttpStage) -> None:
-    """Even where the service repeats it."""
+    """Errors do not contain the API key, even if the service repeats it."""
     body = f'{{"error": {{"message": "Incorrect API key provided: {KEY}."}}}}'.encode()
     async with stage.playing(Answer(status=401, headers=JSON, parts=(body,))) as (model, service):
         error = await failed(model)
@@ -200,7 +200,7 @@ async def the_key_is_in_no_message(stage: HttpStage) -> None:
 
 
 async def giving_up_drops_the_connection(stage: HttpStage) -> None:
-    """A service that nobody listens to stops writing."""
+    """The service notices the disconnect and stops writing."""
     parts = [*stage.frames(Play(pieces=("begun",), ending="cut")), Pause()]
     async with stage.playing(Answer(parts=parts)) as (model, service), asyncio.timeout(WAIT_S):
         async with aclosing(model.stream(REQUEST)) as events:
@@ -209,7 +209,7 @@ async def giving_up_drops_the_connection(stage: HttpStage) -> None:
 
 
 async def a_connection_is_used_again(stage: HttpStage) -> None:
-    """Reaching a service is slow."""
+    """Connections are reused, because opening one is slow."""
     async with stage.playing(Answer(parts=stage.frames(Play()))) as (model, service):
         for _ in range(3):
             await outcome(model)

@@ -1,4 +1,4 @@
-"""Checks of replies: what every model does, wherever it is."""
+"""Checks of replies, errors and cancellation that apply to every model."""
 
 import asyncio
 from contextlib import aclosing
@@ -12,7 +12,7 @@ FAILURES = ("overloaded", "context_too_long", "timeout")
 
 
 async def pieces_come_in_order_and_then_the_end(stage: Stage) -> None:
-    """Each piece as it came, then `Finished` and nothing more."""
+    """Each piece arrives as it was sent, then `FinishEvent` and nothing more."""
     play = Play(pieces=("one ", "two ", "six "))
     async with stage([play]) as model, asyncio.timeout(WAIT_S), aclosing(model.stream(REQUEST)) as events:
         seen = [event async for event in events]
@@ -22,7 +22,7 @@ async def pieces_come_in_order_and_then_the_end(stage: Stage) -> None:
 
 
 async def usage_is_what_the_service_reported(stage: Stage) -> None:
-    """Cached tokens apart from the others; what it costs is another matter."""
+    """Cached tokens are reported separately; the cost is not compared."""
     async with stage([Play()]) as model:
         finished = (await outcome(model)).finished
     assert finished is not None
@@ -31,28 +31,28 @@ async def usage_is_what_the_service_reported(stage: Stage) -> None:
 
 
 async def the_same_request_gets_the_same_reply(stage: Stage) -> None:
-    """Asking again after a crash is asking the same."""
+    """A repeated call after a crash gets the same reply."""
     async with stage([Play()]) as model:
         first, second = await outcome(model), await outcome(model)
     assert first == second
 
 
 async def any_text_comes_through_unchanged(stage: Stage) -> None:
-    """Including what has a meaning in the frames around it."""
+    """Including characters that have a meaning in the stream format."""
     text = 'é 日本 😀 "\\ \n\r\n\t\x00 <channel:thinking> data: x \u2028\ufeff'
     async with stage([Play(pieces=(text,))]) as model:
         assert (await outcome(model)).text == text
 
 
 async def a_very_large_piece_comes_through(stage: Stage) -> None:
-    """A megabyte in one piece."""
+    """Checked with one megabyte in one piece."""
     text = "0123456789abcdef" * 2**16
     async with stage([Play(pieces=(text,))]) as model:
         assert (await outcome(model)).text == text
 
 
 async def an_empty_reply_is_a_reply(stage: Stage) -> None:
-    """A model may say nothing."""
+    """A reply without text ends normally."""
     async with stage([Play(pieces=())]) as model:
         result = await outcome(model)
     assert result.text == ""
@@ -60,7 +60,7 @@ async def an_empty_reply_is_a_reply(stage: Stage) -> None:
 
 
 async def a_cut_reply_gives_what_had_come_and_then_says_so(stage: Stage) -> None:
-    """Nothing that was received is lost."""
+    """The received text is kept and the error has the kind `cut`."""
     async with stage([Play(pieces=("half a ", "wor"), ending="cut")]) as model:
         result = await outcome(model)
     assert result.text == "half a wor"
@@ -69,7 +69,7 @@ async def a_cut_reply_gives_what_had_come_and_then_says_so(stage: Stage) -> None
 
 
 async def a_failure_says_of_which_kind_it_is(stage: Stage) -> None:
-    """The kinds that lead to different next steps."""
+    """Checked for the kinds that lead to different next steps."""
     for kind in FAILURES:
         async with stage([Play(failure=kind)]) as model:
             error = await failed(model)
@@ -77,7 +77,7 @@ async def a_failure_says_of_which_kind_it_is(stage: Stage) -> None:
 
 
 async def a_failed_call_does_not_spoil_the_next(stage: Stage) -> None:
-    """A model is used for many calls."""
+    """Later calls on the same model succeed."""
     async with stage([Play(failure="overloaded"), Play(ending="cut"), Play(pieces=("well",))]) as model:
         await failed(model)
         await failed(model, msgspec.structs.replace(REQUEST, number=1))
@@ -85,7 +85,7 @@ async def a_failed_call_does_not_spoil_the_next(stage: Stage) -> None:
 
 
 async def streams_at_the_same_time_do_not_mix(stage: Stage) -> None:
-    """Many conversations share one model."""
+    """Many conversations share one model, so concurrent calls must not mix."""
     texts = tuple(f"{n:04d} " for n in range(200))
     async with stage([Play(pieces=texts)]) as model:
         results = await asyncio.gather(*(outcome(model) for _ in range(20)))
@@ -93,7 +93,7 @@ async def streams_at_the_same_time_do_not_mix(stage: Stage) -> None:
 
 
 async def a_reply_can_be_given_up(stage: Stage) -> None:
-    """A turn can be cancelled while the model is silent."""
+    """A call can be cancelled while the service is silent."""
     async with stage([Play(ending="silence")]) as model:
         async with asyncio.timeout(WAIT_S):
             task = asyncio.create_task(outcome(model))
@@ -104,7 +104,7 @@ async def a_reply_can_be_given_up(stage: Stage) -> None:
 
 
 async def closing_twice_does_nothing(stage: Stage) -> None:
-    """Whoever cleans up need not know who did before."""
+    """A second close is allowed, so that cleanup code need not track the first."""
     async with stage([Play()]) as model:
         await outcome(model)
         await model.close()

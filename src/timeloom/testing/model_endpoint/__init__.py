@@ -1,1 +1,4 @@
-"""A model behind HTTP: any model of this package, spoken to as services of the two usual forms are."""
+"""Serves any model over HTTP as an Anthropic or OpenAI endpoint.
+
+Reading order: `app`, `dialect`, `anthropic`, `openai`, `tool_uses`.
+"""

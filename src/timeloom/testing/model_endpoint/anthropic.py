@@ -1,4 +1,4 @@
-"""The dialect of Anthropic's messages API."""
+"""Reads requests and writes replies in the format of the Anthropic Messages API."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -38,7 +38,7 @@ class _Request(msgspec.Struct, frozen=True):
 
 
 class AnthropicDialect:
-    """Speaks as Anthropic's messages API does."""
+    """The `Dialect` of the Anthropic Messages API."""
 
     path = "/v1/messages"
 
@@ -72,7 +72,7 @@ class AnthropicDialect:
         )
 
     def tool_use(self, index: int, used: ToolUse) -> bytes:
-        # The block before ends first, and the closing ends the last one.
+        # Ends the previous block first; `closing_frames` ends the last one.
         frames = (
             {"type": "content_block_stop", "index": index},
             {"type": "content_block_start", "index": index + 1, "content_block": _part(used, msgspec.Raw(b"{}"))},

@@ -1,4 +1,4 @@
-"""The HTTP application that answers with a model, in the form of each dialect."""
+"""Starlette application that answers requests of every dialect with a model."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -33,7 +33,7 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
 def model_app(model: Model) -> Starlette:
-    """The application: both kinds of endpoint, and a list of models with one name on it."""
+    """Return the application: one endpoint per dialect, and a list of models with one name."""
 
     async def models(_: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": model.name, "object": "model", "type": "model"}]})
@@ -67,7 +67,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _call(request: Request, asked: Asked) -> ModelRequest:
-    """The call that a request stands for: the header says its number, or the assistant's messages count it."""
+    """Return the model call for a request. Its number comes from the header or from the count of assistant messages."""
     return ModelRequest(
         system="",
         segments=(TextSegment(asked.text),),
@@ -83,7 +83,7 @@ def _refused(dialect: Dialect, error: ModelError) -> Response:
 
 
 class _Answer(Response):
-    """The reply to one call; where it is cut, the connection ends in the middle of the body."""
+    """The HTTP response to one call. If the reply is cut, the connection drops in the middle of the body."""
 
     def __init__(self, model: Model, call: ModelRequest, dialect: Dialect, asked: Asked) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class _Answer(Response):
 
     async def _streamed(self, first: ModelEvent, events: AsyncGenerator[ModelEvent], send: Send) -> None:
         await _start(send, stream=True)
-        # What opens the stream goes out with the first piece.
+        # The opening frames are sent with the first piece.
         frames = self._dialect.opening(self._asked.model, _known_usage(first))
         event = first
         try:
@@ -118,7 +118,7 @@ class _Answer(Response):
         await _last(send, frames + self._dialect.closing(self._written(event, "")))
 
     async def _collected(self, first: ModelEvent, events: AsyncGenerator[ModelEvent], send: Send) -> None:
-        """The reply once it is there as a whole, which a client that offers tools gets in their form."""
+        """Send the reply after it is complete; clients that offer tools get decisions as tool calls."""
         text: list[str] = []
         event = first
         await _start(send, self._asked.stream)
@@ -134,7 +134,7 @@ class _Answer(Response):
         await _last(send, self._at_once(written) if self._asked.stream else self._dialect.whole(written))
 
     def _at_once(self, written: Written) -> bytes:
-        """All frames of a stream."""
+        """Return all frames of a streamed reply."""
         return b"".join(
             (
                 self._dialect.opening(written.model, Usage()),

@@ -1,4 +1,4 @@
-"""Dialects: how a service reads a request and writes a reply."""
+"""Protocol for the request and reply format of an HTTP model API."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from timeloom.ports.model import ErrorKind, StopReason
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says that matters to a scripted model."""
+    """The parts of a request that a scripted model needs."""
 
     model: str
     stream: bool
@@ -22,7 +22,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolUse(msgspec.Struct, frozen=True):
-    """A call in the form of the services: the name of an offered tool, and its parameters as the text of JSON."""
+    """A tool call in the format of a model API: the name of an offered tool and its parameters as JSON text."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a reply once it is written."""
+    """A complete reply, ready to be encoded."""
 
     model: str
     usage: Usage
@@ -41,58 +41,58 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dialect(Protocol):
-    """The form in which one kind of service speaks."""
+    """The request and reply format of one model API."""
 
     @property
     def path(self) -> str:
-        """Where requests are posted."""
+        """The URL path to which requests are posted."""
         ...
 
     def asked(self, body: bytes) -> Asked:
-        """What the request says; raises `ValueError`."""
+        """Parse the body of a request; raises `ValueError`."""
         ...
 
     def opening(self, model: str, usage: Usage) -> bytes:
-        """The frames before the first piece."""
+        """Return the frames before the first piece."""
         ...
 
     def text(self, piece: str) -> bytes:
-        """The frame of a piece of the reply."""
+        """Return the frame of a piece of the reply."""
         ...
 
     def thinking(self, piece: str) -> bytes:
-        """The frame of a piece of thinking."""
+        """Return the frame of a piece of thinking."""
         ...
 
     def tool_use(self, index: int, used: ToolUse) -> bytes:
-        """The frames of the n-th call of a tool, after all text."""
+        """Return the frames of the tool call with that index, which follow all text."""
         ...
 
     def closing(self, written: Written) -> bytes:
-        """The frames after the last piece."""
+        """Return the frames after the last piece."""
         ...
 
     def whole(self, written: Written) -> bytes:
-        """The reply to a request that does not stream."""
+        """Return the reply to a request that does not stream."""
         ...
 
     def refusal(self, kind: ErrorKind) -> tuple[int, bytes]:
-        """The status and the body of a failure."""
+        """Return the HTTP status and the body for that error kind."""
         ...
 
     def failure_frame(self, kind: ErrorKind) -> bytes:
-        """The frame of a failure in the middle of a reply."""
+        """Return the frame for an error in the middle of a reply."""
         ...
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content: a string, or the text parts of a list."""
+    """Return the text of a message's content: a string, or the joined text parts of a list."""
     if isinstance(content, str):
         return content
     try:
         parts = msgspec.convert(content, list[_Part])
     except msgspec.ValidationError as error:
-        raise ValueError("`content` is a text or a list of parts") from error
+        raise ValueError("`content` must be a string or a list of parts") from error
     return "".join(part.text or "" for part in parts)
 
 

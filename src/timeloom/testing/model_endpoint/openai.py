@@ -1,4 +1,4 @@
-"""The dialect of OpenAI's chat completions."""
+"""Reads requests and writes replies in the format of OpenAI Chat Completions."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -46,7 +46,7 @@ class _Request(msgspec.Struct, frozen=True):
 
 
 class OpenAIDialect:
-    """Speaks as chat completions do."""
+    """The `Dialect` of OpenAI Chat Completions."""
 
     path = "/v1/chat/completions"
 

@@ -1,4 +1,4 @@
-"""Decisions as the services write them: tool calls and an answer, for clients that offer tools."""
+"""Converts decisions in a reply to native tool calls, for clients that offer tools."""
 
 import msgspec
 
@@ -8,10 +8,11 @@ from timeloom.testing.model_endpoint.dialect import ToolUse, Written
 
 
 def as_services_write(written: Written, offered: frozenset[str], number: int) -> Written:
-    """The reply with its decisions as tool calls and text; as it is where it has none or a tool is not offered.
+    """Return the reply with its decisions as tool calls and text.
 
-    A tool `web.search` is also the one that a client calls `web_search`, since services allow no dots. The number of
-    the call to the model keeps the ids of a conversation's tool calls apart.
+    The reply stays unchanged if it has no valid decisions or calls a tool that is not offered. The tool `web.search`
+    also matches the offered name `web_search`, because model APIs allow no dots. The number of the model call makes the
+    ids of tool calls unique in a conversation.
     """
     if not offered:
         return written

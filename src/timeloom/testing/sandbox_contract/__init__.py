@@ -1,10 +1,10 @@
-"""The sandbox contract: what every sandbox must do, as checks that any project can run over its own.
+"""The contract of a sandbox, as checks that any project can run on its own sandbox.
 
-1. A program is run to its end: what it prints is heard while it runs, and how it ended and what it left is told.
-2. It has two folders, its environment, its inputs and its tools; it begins in an interpreter of its own.
-3. It goes over no limit: it is refused, or it is ended, and then it is said which limit it was.
-4. When a run is over, however it came to that, no process, file or folder of it is left.
-5. Programs that run at the same time do not know of each other.
+1. A program runs to its end. Its output is streamed while it runs; the run returns its exit status and output files.
+2. It has two folders, its environment, its inputs and its tools, and starts in a fresh interpreter.
+3. It exceeds no limit: the operation fails, or the program is ended and the run names the limit.
+4. After a run, however it ended, none of its processes, files or folders remain.
+5. Concurrent programs cannot see each other.
 
 A check takes a function that opens a sandbox. With pytest:
 
@@ -12,7 +12,7 @@ A check takes a function that opens a sandbox. With pytest:
     def test_my_sandbox_keeps_the_contract(check: Check) -> None:
         asyncio.run(check(open_my_sandbox))
 
-That a program reaches nothing else is not in it: it is a matter of what is outside, and `tests/escape` tries it.
+The contract does not check isolation from the host, which depends on the host; `tests/escape` does.
 """
 
 from collections.abc import Sequence

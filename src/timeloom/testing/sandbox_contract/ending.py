@@ -1,4 +1,4 @@
-"""Checks of ending: when a run is over, however it came to that, nothing of it is left."""
+"""Checks that no process of a run remains after it has ended, was cancelled or its sandbox closed."""
 
 import asyncio
 from pathlib import Path
@@ -8,7 +8,7 @@ from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Open, cancelled, 
 
 
 def alive(mark: str) -> list[int]:
-    """The processes of this machine that have the mark among their arguments; our own have it nowhere."""
+    """Return the pids of processes of this machine with the mark in their arguments; this process has none."""
     found: list[int] = []
     for process in Path("/proc").iterdir():
         try:
@@ -20,7 +20,7 @@ def alive(mark: str) -> list[int]:
 
 
 def sleeper(mark: str) -> str:
-    """Code of a program that starts a process with the mark, which goes off on its own, and says so."""
+    """Return code that starts a detached process with the mark in its arguments and prints `begun`."""
     return f"""
 import os, sys, time
 if os.fork() == 0:
@@ -35,7 +35,7 @@ print("begun")
 
 
 async def a_cancelled_run_leaves_nothing(open_sandbox: Open) -> None:
-    """All its processes are gone before the cancellation goes on."""
+    """All its processes have ended before the cancellation is raised."""
     mark = "sleeper-of-a-cancelled-run"
     async with opened(open_sandbox) as sandbox:
         code = sleeper(mark) + "time.sleep(600)\n"
@@ -47,7 +47,7 @@ async def a_cancelled_run_leaves_nothing(open_sandbox: Open) -> None:
 
 
 async def closing_ends_what_runs(open_sandbox: Open) -> None:
-    """Whoever waits for it is told that it was killed, or that it failed, but does not wait for ever."""
+    """Closing ends all programs; a caller that waits for one gets a result or an error."""
     mark = "sleeper-of-a-closed-sandbox"
     sandbox = await open_sandbox()
     code = sleeper(mark) + "time.sleep(600)\n"
@@ -59,7 +59,7 @@ async def closing_ends_what_runs(open_sandbox: Open) -> None:
 
 
 async def a_program_s_children_end_with_it(open_sandbox: Open) -> None:
-    """Also those that have left its session and its parent."""
+    """Also child processes that have left its session and have another parent."""
     mark = "sleeper-that-outlives-a-run"
     async with opened(open_sandbox) as sandbox:
         done = await left(sandbox, sleeper(mark))

@@ -1,4 +1,4 @@
-"""What the checks of the sandbox contract are built from: a broker, a listener, and programs that were run."""
+"""A tool broker, an output recorder and program runners for the checks of the sandbox contract."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ Open = Callable[[], Awaitable[Sandbox]]
 Check = Callable[[Open], Coroutine[None, None, None]]
 
 WAIT_S: Final = 60.0
-"""How long a check waits for what must happen; never reached by a sandbox that keeps the contract."""
+"""Timeout of a check in seconds. A sandbox that keeps the contract never reaches it."""
 
 STUBS: Final = (
     ToolStub(tool_id="web.search", module="web_tools", function="search", params=("query", "limit"), doc="Searches."),
@@ -25,7 +25,7 @@ STUBS: Final = (
 
 @asynccontextmanager
 async def opened(open_sandbox: Open) -> AsyncGenerator[Sandbox]:
-    """The sandbox, closed at the end."""
+    """Yield the sandbox and close it at the end."""
     sandbox = await open_sandbox()
     try:
         yield sandbox
@@ -35,7 +35,7 @@ async def opened(open_sandbox: Open) -> AsyncGenerator[Sandbox]:
 
 @dataclass(slots=True)
 class TableBroker:
-    """Answers a call with what it was called with, and paths from a table; knows what it was asked."""
+    """Echoes tool calls, returns paths from a table, and records all requests."""
 
     table: Mapping[str, str] = field(default_factory=dict[str, str])
     allowed: frozenset[str] = frozenset({"web.search"})
@@ -56,7 +56,7 @@ class TableBroker:
 
 @dataclass(slots=True)
 class Heard:
-    """A listener that keeps what it hears, and tells whoever waits for a word."""
+    """Records the output of a program, and lets a check wait for a word in it."""
 
     stdout: str = ""
     stderr: str = ""
@@ -71,7 +71,7 @@ class Heard:
         self._news.set()
 
     async def until(self, word: str) -> None:
-        """Waits until the program has printed it."""
+        """Wait until the program has printed the word to stdout."""
         async with asyncio.timeout(WAIT_S):
             while word not in self.stdout:
                 self._news.clear()
@@ -79,7 +79,7 @@ class Heard:
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What came of a program: how it ended, what was heard, and the files that it left, by name."""
+    """A finished program: its run, its output, and its output files by name."""
 
     ran: Ran
     heard: Heard
@@ -87,12 +87,12 @@ class Left(msgspec.Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """All that it printed, for a failing check to show."""
+        """The exit status and all output, for the message of a failed check."""
         return f"{self.ran.ending} {self.ran.exit_code} {self.ran.detail}\n{self.heard.stdout}\n{self.heard.stderr}"
 
 
 def program(code: str, *, limits: Limits | None = None, inputs: Mapping[str, Path] | None = None) -> Program:
-    """The program, with the usual stubs and a time that is long enough."""
+    """Return a program with the usual tool stubs and a time limit of `WAIT_S`, unless `limits` is given."""
     return Program(
         code=code,
         execution_id="exec_contract",
@@ -103,7 +103,7 @@ def program(code: str, *, limits: Limits | None = None, inputs: Mapping[str, Pat
 
 
 async def left(sandbox: Sandbox, given: Program | str, broker: TableBroker | None = None) -> Left:
-    """What came of the program."""
+    """Run the program or code to its end."""
     heard = Heard()
     whole = given if isinstance(given, Program) else program(given)
     async with asyncio.timeout(WAIT_S), sandbox.run(whole, broker or TableBroker(), heard) as ran:
@@ -111,7 +111,7 @@ async def left(sandbox: Sandbox, given: Program | str, broker: TableBroker | Non
 
 
 async def started(sandbox: Sandbox, given: Program, word: str) -> tuple["asyncio.Task[Left]", Heard]:
-    """A program that runs and has printed that word."""
+    """Start the program and wait until it has printed that word; returns its task and its output."""
     heard = Heard()
 
     async def run() -> Left:
@@ -128,7 +128,7 @@ async def started(sandbox: Sandbox, given: Program, word: str) -> tuple["asyncio
 
 
 async def cancelled(task: "asyncio.Task[Left]") -> None:
-    """Cancels whoever runs the program, and waits until that has gone through."""
+    """Cancel the task of a run and wait until it has ended as cancelled."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -136,7 +136,7 @@ async def cancelled(task: "asyncio.Task[Left]") -> None:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """The regular files, of which nothing is followed."""
+    """Return the regular files without following links, by relative path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,11 +1,11 @@
-"""Checks of limits: who goes over one is refused more, or ended, and it is said which limit it was."""
+"""Checks that a program which exceeds a limit gets an error or is ended with the name of the limit."""
 
 from timeloom.ports.sandbox import MIB, Limits
 from timeloom.testing.sandbox_contract.fixtures import WAIT_S, Open, left, opened, program
 
 
 async def who_takes_too_long_is_asked_to_end_and_then_ended(open_sandbox: Open) -> None:
-    """It hears SIGTERM, which it may use to leave something, and gets no further than that."""
+    """The program gets SIGTERM first, so that it can save files, and is killed afterwards."""
     code = """
 import os, signal, time
 def note(*_):
@@ -22,7 +22,7 @@ while True: time.sleep(0.01)
 
 
 async def who_computes_too_long_is_ended(open_sandbox: Open) -> None:
-    """All processes together."""
+    """The CPU time of all processes counts together."""
     code = "import os\nos.fork()\nwhile True: pass\n"
     async with opened(open_sandbox) as sandbox:
         done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, cpu_s=0.5)))
@@ -31,7 +31,7 @@ async def who_computes_too_long_is_ended(open_sandbox: Open) -> None:
 
 
 async def who_takes_too_much_memory_is_ended_or_refused(open_sandbox: Open) -> None:
-    """Ended by the sandbox, or with an exception of its own."""
+    """The sandbox ends the program, or the program gets a `MemoryError`."""
     code = "kept = []\nwhile True: kept.append(b'x' * 4_000_000)\n"
     async with opened(open_sandbox) as sandbox:
         done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, memory_bytes=200 * MIB)))
@@ -40,7 +40,7 @@ async def who_takes_too_much_memory_is_ended_or_refused(open_sandbox: Open) -> N
 
 
 async def many_processes_share_one_limit_of_memory(open_sandbox: Open) -> None:
-    """Each is below it, all together are not."""
+    """Each process is below the limit, but their sum exceeds it."""
     code = """
 import os, time
 for n in range(6):
@@ -56,7 +56,7 @@ time.sleep(60)
 
 
 async def who_prints_too_much_is_ended(open_sandbox: Open) -> None:
-    """And what is heard stays bounded."""
+    """The recorded output stays below the limit."""
     async with opened(open_sandbox) as sandbox:
         code = "while True: print('flood' * 1000)\n"
         done = await left(sandbox, program(code, limits=Limits(wall_s=WAIT_S, output_bytes=MIB)))
@@ -65,7 +65,7 @@ async def who_prints_too_much_is_ended(open_sandbox: Open) -> None:
 
 
 async def who_writes_too_much_is_ended(open_sandbox: Open) -> None:
-    """Into many files, and into files that nobody can see any more."""
+    """Holds for many files, and for open files that were unlinked."""
     seen = """
 import os
 for n in range(10000): open(os.path.join(OUT_DIR, str(n)), "wb").write(b"x" * 1_000_000)
@@ -85,7 +85,7 @@ for n in range(10000):
 
 
 async def who_makes_too_many_files_is_ended(open_sandbox: Open) -> None:
-    """Side by side, and one in the other."""
+    """Holds for files in one folder and for nested folders."""
     flat = "for n in range(100_000): open(str(n), 'w').close()\n"
     deep = "import os\nfor n in range(100_000):\n    os.mkdir('d')\n    os.chdir('d')\n"
     async with opened(open_sandbox) as sandbox:
@@ -95,7 +95,7 @@ async def who_makes_too_many_files_is_ended(open_sandbox: Open) -> None:
 
 
 async def files_processes_and_descriptors_are_refused_beyond_their_number(open_sandbox: Open) -> None:
-    """With an error that the program can handle."""
+    """The program gets an `OSError`, which it can handle."""
     code = """
 import os, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

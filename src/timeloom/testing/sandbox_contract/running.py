@@ -1,4 +1,4 @@
-"""Checks of running: what a program is given, what is heard of it, and what it leaves."""
+"""Checks the environment, streamed output, exit status and output files of a program."""
 
 import asyncio
 import tempfile
@@ -10,14 +10,14 @@ from timeloom.testing.sandbox_contract.fixtures import Open, TableBroker, left, 
 
 
 async def a_sandbox_that_can_isolate_says_so(open_sandbox: Open) -> None:
-    """And has a name."""
+    """`check` passes and the sandbox has a name."""
     async with opened(open_sandbox) as sandbox:
         await sandbox.check()
         assert sandbox.name
 
 
 async def what_is_printed_is_heard_and_its_end_is_kept(open_sandbox: Open) -> None:
-    """Both streams, in whatever pieces, with characters that fall apart between them."""
+    """Holds for both streams, also if a character is split between two chunks."""
     code = "import sys\nfor n in range(20000): print('ä', n)\nprint('bad', file=sys.stderr)\n"
     async with opened(open_sandbox) as sandbox:
         done = await left(sandbox, code)
@@ -29,7 +29,7 @@ async def what_is_printed_is_heard_and_its_end_is_kept(open_sandbox: Open) -> No
 
 
 async def what_is_printed_is_heard_while_the_program_runs(open_sandbox: Open) -> None:
-    """Not only when it has ended."""
+    """Output is streamed before the program ends."""
     code = "import os, time\nprint('begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
     async with opened(open_sandbox) as sandbox:
         task, _ = await started(sandbox, program(code, limits=Limits(wall_s=2)), "begun")
@@ -37,7 +37,7 @@ async def what_is_printed_is_heard_while_the_program_runs(open_sandbox: Open) ->
 
 
 async def a_program_ends_with_its_exit_code(open_sandbox: Open) -> None:
-    """As the interpreter has it, also where the same number could be that of a signal."""
+    """The exit code is that of the interpreter, also if the number could be that of a signal."""
     async with opened(open_sandbox) as sandbox:
         ends = (("pass", 0), ("exit(7)", 7), ("exit('no')", 1), ("1 / 0", 1), ("exit(137)", 137), ("exit(200)", 200))
         for code, expected in ends:
@@ -46,7 +46,7 @@ async def a_program_ends_with_its_exit_code(open_sandbox: Open) -> None:
 
 
 async def an_exception_is_shown_by_the_lines_of_the_program(open_sandbox: Open) -> None:
-    """And of nothing else."""
+    """The traceback names lines of the program and no lines of the sandbox."""
     async with opened(open_sandbox) as sandbox:
         done = await left(sandbox, "def f():\n    return 1 / 0\nf()\n")
         assert "ZeroDivisionError" in done.ran.stderr_tail, done.said
@@ -55,14 +55,14 @@ async def an_exception_is_shown_by_the_lines_of_the_program(open_sandbox: Open) 
 
 
 async def a_signal_counts_as_shells_count_it(open_sandbox: Open) -> None:
-    """128 and the signal."""
+    """The exit code is 128 plus the number of the signal."""
     async with opened(open_sandbox) as sandbox:
         done = await left(sandbox, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
         assert (done.ran.ending, done.ran.exit_code) == ("killed", 137), done.said
 
 
 async def a_program_knows_its_folders_and_little_else(open_sandbox: Open) -> None:
-    """Its environment is what was promised, and it may write to both folders."""
+    """It has the documented environment variables and may write to both folders."""
     code = """
 import os
 print(os.environ["EXECUTION_ID"], os.environ["AGENT_IO_CONTEXT"], os.getuid(), os.getgid())
@@ -77,7 +77,7 @@ open(os.path.join(OUT_DIR, "note"), "w").write("out")
 
 
 async def files_that_it_leaves_are_there_until_the_run_is_left(open_sandbox: Open) -> None:
-    """Also those that were made hard to remove."""
+    """Output files are readable inside the run and removed after it, also from folders without permissions."""
     code = """
 import os
 os.makedirs(os.path.join(OUT_DIR, "a/b"))
@@ -93,7 +93,7 @@ os.chmod(os.path.join(OUT_DIR, "shut"), 0)
 
 
 async def inputs_are_copies(open_sandbox: Open) -> None:
-    """The program may change them, and what they were copied from stays as it is."""
+    """The program may change its inputs without changing the originals."""
     code = """
 import os
 path = os.path.join(OUT_DIR, "turn/files/in.txt")
@@ -112,7 +112,7 @@ open(os.path.join(OUT_DIR, "turn/files/beside.txt"), "w").write("x")
 
 
 async def an_input_outside_its_folder_is_refused(open_sandbox: Open) -> None:
-    """Before anything runs."""
+    """An input path outside the output folder raises an error before the program starts."""
     async with opened(open_sandbox) as sandbox:
         for place in ("../work/x", "/etc/x", "a//b"):
             try:
@@ -123,7 +123,7 @@ async def an_input_outside_its_folder_is_refused(open_sandbox: Open) -> None:
 
 
 async def tools_are_called_and_awaited(open_sandbox: Open) -> None:
-    """By their stubs and by their ids; a call that is refused is an answer."""
+    """Tools can be called by stub and by id; a refused call returns an error result."""
     code = """
 import json, web_tools, io_tools
 print(json.dumps(web_tools.search("tides", 3)))
@@ -141,7 +141,7 @@ print(json.dumps(io_tools.tool_call("bank.pay", {"to": "me"})))
 
 
 async def paths_are_fetched(open_sandbox: Open) -> None:
-    """By way of the supervisor."""
+    """`fetch_ctx` reads paths through the broker."""
     broker = TableBroker(table={"so:sources_pool[1]": "a row"})
     code = "import ctx_tools\nprint(await ctx_tools.fetch_ctx('so:sources_pool[1]'))\n"
     async with opened(open_sandbox) as sandbox:
@@ -151,7 +151,7 @@ async def paths_are_fetched(open_sandbox: Open) -> None:
 
 
 async def an_interpreter_serves_one_program(open_sandbox: Open) -> None:
-    """Nothing of one is there for the next: no module, file or process."""
+    """The next program finds no module, file or process of the previous one."""
     code = """
 import os, sys, tempfile
 print(hasattr(sys, "left_here"), os.listdir(), os.listdir(OUT_DIR), os.listdir(tempfile.gettempdir()) == seen)
@@ -165,7 +165,7 @@ print(hasattr(sys, "left_here"), os.listdir(), os.listdir(OUT_DIR), os.listdir(t
 
 
 async def programs_at_the_same_time_do_not_meet(open_sandbox: Open) -> None:
-    """Each has its own folders, and sees only its own processes."""
+    """Each program has separate folders and sees only its own processes."""
     code = """
 import os, time
 open(os.path.join(OUT_DIR, "mine"), "w").write("{0}")

@@ -1,13 +1,14 @@
-"""The store contract: what every store must do, as checks that any project can run over its own.
+"""The contract of a store, as checks that any project can run on its own store.
 
-A check takes a function that opens the place under test, which is empty at the start of a check; each call opens the
-same place anew. With pytest:
+A check takes a function that opens the store under test. The store is empty at the start of a check; each call opens
+the same store again. With pytest:
 
     @pytest.mark.parametrize("check", STORE_CONTRACT, ids=lambda check: check.__name__)
     def test_my_store_keeps_the_contract(check: Check, tmp_path: Path) -> None:
         asyncio.run(check(lambda: MyStore.open(tmp_path)))
 
-`STORE_CONTRACT` is for every store; `DURABLE_CONTRACT` also for one that outlives its process and may be open twice.
+`STORE_CONTRACT` applies to every store. `DURABLE_CONTRACT` applies also to stores that outlive their process and may be
+open twice.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Checks of erasing: what was said is gone, and where it was said stays."""
+"""Checks that an erase removes the content of entries and keeps their positions."""
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, Open, d
 
 
 async def an_erased_entry_keeps_its_place_and_says_nothing(open_store: Open) -> None:
-    """The first and the second promise of erasing."""
+    """Promises 1 and 2 of erasing."""
     async with opened(open_store) as store:
         said = draft(UserPrompt(text="findable " * 9_000))
         before = await store.append(CONVERSATION, 0, [header(), said, thought("kept"), draft(Titled(text="findable"))])
@@ -32,7 +32,7 @@ async def an_erased_entry_keeps_its_place_and_says_nothing(open_store: Open) -> 
 
 
 async def a_payload_that_something_refers_to_outlives_an_erase(open_store: Open) -> None:
-    """Another entry, or another conversation of the tenant."""
+    """Holds for references from another entry and from another conversation of the tenant."""
     async with opened(open_store) as store:
         picture = draft(Attachment(artifact_path=PATH, mime="a/b", data=b"shared"))
         first = await store.append(CONVERSATION, 0, [header(), picture, picture])
@@ -47,7 +47,7 @@ async def a_payload_that_something_refers_to_outlives_an_erase(open_store: Open)
 
 
 async def nothing_but_the_erased_form_takes_the_place_of_an_entry(open_store: Open) -> None:
-    """The first promise of erasing: nobody can rewrite a timeline by way of it."""
+    """Promise 1 of erasing: an erase cannot be used to rewrite a timeline."""
     async with opened(open_store) as store:
         entries = await store.append(CONVERSATION, 0, [header(), thought("a thought"), thought("another")])
         good = _erased(entries[1])
@@ -69,7 +69,7 @@ async def nothing_but_the_erased_form_takes_the_place_of_an_entry(open_store: Op
 
 
 async def an_erase_is_refused_where_an_append_is(open_store: Open) -> None:
-    """The second promise of erasing."""
+    """Promise 2 of erasing: a wrong tail or lease refuses an erase, as it refuses an append."""
     async with opened(open_store) as store:
         entries = await store.append(CONVERSATION, 0, [header(), thought("a thought")])
         gone = [_erased(entries[1])]
@@ -84,7 +84,7 @@ async def an_erase_is_refused_where_an_append_is(open_store: Open) -> None:
 
 
 async def snapshots_do_not_outlive_an_erase(open_store: Open) -> None:
-    """The third promise of erasing; `scrub` drops them for all conversations."""
+    """Promise 3 of erasing; `scrub` drops the snapshots of all conversations."""
     async with opened(open_store) as store:
         entries = await store.append(CONVERSATION, 0, [header(), thought("a thought")])
         await store.append(ConversationId("conv_b"), 0, [header()])
@@ -98,7 +98,7 @@ async def snapshots_do_not_outlive_an_erase(open_store: Open) -> None:
 
 
 async def what_was_erased_stays_so_after_opening_again(open_store: Open) -> None:
-    """And a store that another has open can be scrubbed."""
+    """Erased entries stay erased after reopening, and `scrub` works while another store is open."""
     async with opened(open_store) as store, opened(open_store) as other:
         entries = await store.append(CONVERSATION, 0, [header(), thought("a thought"), thought("kept")])
         await _erase(store, entries[1])

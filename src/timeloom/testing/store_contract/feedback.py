@@ -1,4 +1,4 @@
-"""Checks of feedback: which conversations have some, what stands of it, and when it was given."""
+"""Checks which feedback counts, and that conversations are found by it."""
 
 from msgspec.structs import replace
 
@@ -33,7 +33,7 @@ def _names(page: FeedbackPage) -> list[str]:
 
 
 async def feedback_that_was_erased_is_not_counted(open_store: Open) -> None:
-    """What a person said is gone as if they had taken it back, what a machine said as if it had said nothing."""
+    """Erased feedback of a person counts as withdrawn, that of a machine as never given."""
     query = FeedbackQuery(tenant="tenant")
     async with opened(open_store) as store:
         drafts = [header(), _said("ok"), _said("not_ok"), _said("neutral", turn="turn_2"), _machine(), _machine()]
@@ -45,7 +45,7 @@ async def feedback_that_was_erased_is_not_counted(open_store: Open) -> None:
 
 
 async def of_a_turn_the_newest_word_of_a_person_is_counted(open_store: Open) -> None:
-    """A person's word takes the place of the one before, null takes it back, and machines add what they say."""
+    """New feedback of a person replaces the earlier one, null withdraws it, and machine feedback adds up."""
     query = FeedbackQuery(tenant="tenant")
     async with opened(open_store) as store:
         assert await store.judged(query) == FeedbackPage(conversations=(), total=FeedbackCounts())
@@ -62,7 +62,7 @@ async def of_a_turn_the_newest_word_of_a_person_is_counted(open_store: Open) -> 
 
 
 async def feedback_is_found_by_whose_it_is_and_when_it_was_given(open_store: Open) -> None:
-    """The time is that of the entry; the first counts, the last does not."""
+    """The time is that of the entry; `since` is inclusive and `until` exclusive."""
     async with opened(open_store) as store:
         for at, owner in enumerate((("t1", "p1", "u1"), ("t1", "p1", "u2"), ("t1", "p2", "u1"), ("t2", "p1", "u1"))):
             name = ConversationId(f"conv_{at}")
@@ -91,7 +91,7 @@ async def feedback_is_found_by_whose_it_is_and_when_it_was_given(open_store: Ope
 
 
 async def paging_shows_each_judged_conversation_once(open_store: Open) -> None:
-    """Those with the newest feedback first; a cursor is a place, and only one that a page gave."""
+    """Conversations with the newest feedback come first; a cursor is a position and comes from a page."""
     async with opened(open_store) as store:
         for n in range(7):
             await store.append(ConversationId(f"conv_{n}"), 0, [header(at=59 - n), _said("ok", n // 2)])
@@ -109,7 +109,7 @@ async def paging_shows_each_judged_conversation_once(open_store: Open) -> None:
 
 
 async def feedback_that_a_fork_copied_or_that_was_deleted_is_not_counted(open_store: Open) -> None:
-    """It counts where it was given, for as long as that is there."""
+    """Feedback counts only in the conversation in which it was given, until that is deleted."""
     query = FeedbackQuery(tenant="tenant")
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), _said("ok")])

@@ -1,4 +1,4 @@
-"""What the checks of a contract are built from: drafts, an opened store, an error that must come."""
+"""Drafts, an opened store and assertions for the checks of the store contract."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
@@ -23,12 +23,12 @@ TURN: Final = TurnId("turn_1770603271112_2yz1lp")
 PATH: Final = f"fi:{TURN}.files/a.png"
 CONVERSATION: Final = ConversationId("conv_a")
 WAIT_S: Final = 30.0
-"""How long a check waits for what must happen; never reached by a store that keeps the contract."""
+"""Timeout of a check in seconds. A store that keeps the contract never reaches it."""
 
 
 @asynccontextmanager
 async def opened(open_store: Open) -> AsyncGenerator[Store]:
-    """The store, closed at the end."""
+    """Yield the store and close it at the end."""
     store = await open_store()
     try:
         yield store
@@ -37,23 +37,23 @@ async def opened(open_store: Open) -> AsyncGenerator[Store]:
 
 
 def draft(block: AnyBlock, at: int = 0) -> Draft:
-    """The block at a time that grows with `at`."""
+    """Return a draft of the block at a time that grows with `at`, in seconds."""
     turn = NO_TURN if isinstance(block, ConversationStarted | Titled) else TURN
     return Draft(turn, f"2026-02-09T02:{at // 60 % 60:02d}:{at % 60:02d}.000000Z", block)
 
 
 def header(tenant: str = "tenant", project: str = "project", user: str = "user", at: int = 0) -> Draft:
-    """The first draft of a conversation."""
+    """Return the first draft of a conversation."""
     return draft(ConversationStarted(tenant=tenant, project=project, user=user), at)
 
 
 def thought(text: str, at: int = 0) -> Draft:
-    """A small draft."""
+    """Return a draft with a small `Thinking` block."""
     return draft(Thinking(round=1, text=text), at)
 
 
 async def refused(code: str, attempt: Awaitable[object]) -> CodedError:
-    """The error that the attempt must raise."""
+    """Await the attempt and return the error with that code, which it must raise."""
     try:
         await attempt
     except CodedError as error:
@@ -63,12 +63,12 @@ async def refused(code: str, attempt: Awaitable[object]) -> CodedError:
 
 
 async def take(entries: AsyncIterator[Entry], count: int) -> list[Entry]:
-    """The next entries of one who follows."""
+    """Return the next `count` entries of a follower."""
     async with asyncio.timeout(WAIT_S):
         return [await anext(entries) for _ in range(count)]
 
 
 async def rest(entries: AsyncIterator[Entry]) -> list[Entry]:
-    """What one who follows gets until the end."""
+    """Return all entries of a follower until it ends."""
     async with asyncio.timeout(WAIT_S):
         return [entry async for entry in entries]

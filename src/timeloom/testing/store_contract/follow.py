@@ -1,4 +1,4 @@
-"""Checks of following: each entry once, in order, to the end."""
+"""Checks that a follower gets each entry once, in order, until the conversation or store ends."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, header,
 
 
 async def a_follower_gets_what_is_there_and_each_new_entry_once_in_order(open_store: Open) -> None:
-    """No entry is missed between reading and waiting."""
+    """No entry is missed between the last read and the next wait."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), thought("1"), thought("2")])
         everything, later = store.follow(CONVERSATION), store.follow(CONVERSATION, 4)
@@ -20,7 +20,7 @@ async def a_follower_gets_what_is_there_and_each_new_entry_once_in_order(open_st
 
 
 async def following_ends_when_the_conversation_is_deleted(open_store: Open) -> None:
-    """Also when its name is used again at once."""
+    """Also if its id is used again at once."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         entries = store.follow(CONVERSATION)
@@ -28,13 +28,13 @@ async def following_ends_when_the_conversation_is_deleted(open_store: Open) -> N
         remaining = asyncio.create_task(rest(entries))
         await asyncio.sleep(0)
         await store.delete(CONVERSATION)
-        # The one that has its name now is another conversation.
+        # A new conversation with the same id is a different conversation.
         await store.append(CONVERSATION, 0, [header(), thought("another")])
         assert await remaining == []
 
 
 async def following_ends_when_the_store_closes(open_store: Open) -> None:
-    """Nobody waits for ever."""
+    """A waiting follower ends instead of waiting for ever."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         entries = store.follow(CONVERSATION)

@@ -1,4 +1,4 @@
-"""Checks of the journal: appending, races and deleting."""
+"""Checks of appends, concurrent appends and deletes."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, Open, d
 
 
 async def appended_entries_are_numbered_from_one_and_load_as_returned(open_store: Open) -> None:
-    """The journal's first and third promise, without the power cut."""
+    """Promises 1 and 3 of the journal, without a power cut."""
     async with opened(open_store) as store:
         drafts = [header(), thought("one"), thought("two")]
         first = await store.append(CONVERSATION, 0, drafts)
@@ -31,7 +31,7 @@ async def appended_entries_are_numbered_from_one_and_load_as_returned(open_store
 
 
 async def a_wrong_tail_is_a_conflict_and_changes_nothing(open_store: Open) -> None:
-    """The journal's second and third promise."""
+    """Promises 2 and 3 of the journal."""
     async with opened(open_store) as store:
         await refused("conflict", store.append(CONVERSATION, 3, [thought("too early")]))
         await refused("conversation_unknown", store.load(CONVERSATION))
@@ -44,7 +44,7 @@ async def a_wrong_tail_is_a_conflict_and_changes_nothing(open_store: Open) -> No
 
 
 async def the_first_entry_and_no_other_is_the_header(open_store: Open) -> None:
-    """The journal's fourth promise."""
+    """Promise 4 of the journal."""
     async with opened(open_store) as store:
         await refused("entry_malformed", store.append(CONVERSATION, 0, [thought("no header")]))
         await refused("entry_malformed", store.append(CONVERSATION, 0, [header(), header()]))
@@ -58,7 +58,7 @@ async def the_first_entry_and_no_other_is_the_header(open_store: Open) -> None:
 
 
 async def of_many_who_append_at_one_tail_one_wins(open_store: Open) -> None:
-    """The journal's third promise under a race."""
+    """Promise 3 of the journal under concurrent appends."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         for tail in range(1, 6):
@@ -69,7 +69,7 @@ async def of_many_who_append_at_one_tail_one_wins(open_store: Open) -> None:
 
 
 async def writers_of_many_conversations_do_not_disturb_each_other(open_store: Open) -> None:
-    """Appends that wait together share a commit and nothing else."""
+    """Appends that share a commit do not affect each other."""
 
     async def write(store: Store, conversation: ConversationId) -> None:
         tail = 0
@@ -86,7 +86,7 @@ async def writers_of_many_conversations_do_not_disturb_each_other(open_store: Op
 
 
 async def text_that_has_no_utf8_form_is_refused_whole(open_store: Open) -> None:
-    """The journal's second promise, for text that cannot be written."""
+    """Promise 2 of the journal, for text that cannot be encoded."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         for text in ("\ud800", "\ud800" * INLINE_BYTES):
@@ -101,7 +101,7 @@ async def text_that_has_no_utf8_form_is_refused_whole(open_store: Open) -> None:
 
 
 async def a_deleted_conversation_is_gone_with_the_payloads_that_only_it_used(open_store: Open) -> None:
-    """And nothing that another conversation or tenant uses."""
+    """Payloads that another conversation or tenant uses remain."""
     async with opened(open_store) as store:
         own, shared = (draft(Attachment(artifact_path=PATH, mime="a/b", data=data)) for data in (b"own", b"shared"))
         await store.append(CONVERSATION, 0, [header(), own, shared, draft(UserPrompt(text="findable"))])
@@ -119,7 +119,7 @@ async def a_deleted_conversation_is_gone_with_the_payloads_that_only_it_used(ope
 
 
 async def a_deleted_name_can_be_used_again(open_store: Open) -> None:
-    """Nothing of the first conversation shows in the second."""
+    """The second conversation with an id shows no data of the first."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header(user="first"), draft(Titled(text="First")), thought("x" * 40_000)])
         await store.save_snapshot(CONVERSATION, 2, "v1", b"of the first")

@@ -1,4 +1,4 @@
-"""Checks of a store's life: snapshots, closing, opening again, and two stores of one place."""
+"""Checks of snapshots, closing, reopening and two stores that share one data folder."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ from timeloom.testing.store_contract.fixtures import (
 
 
 async def the_newest_snapshot_of_a_version_comes_back(open_store: Open) -> None:
-    """Versions are kept apart, and an older snapshot replaces no newer one."""
+    """Versions are separate, and an older snapshot does not replace a newer one."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), thought("x"), thought("y")])
         assert await store.load_snapshot(CONVERSATION, "v1") is None
@@ -41,7 +41,7 @@ async def the_newest_snapshot_of_a_version_comes_back(open_store: Open) -> None:
 
 
 async def a_snapshot_ahead_of_the_tail_is_not_given(open_store: Open) -> None:
-    """As after the return to an older copy of the journal."""
+    """Happens if the journal was restored from an older copy."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         await store.save_snapshot(CONVERSATION, 2, "v1", b"from the future")
@@ -49,7 +49,7 @@ async def a_snapshot_ahead_of_the_tail_is_not_given(open_store: Open) -> None:
 
 
 async def a_closed_store_says_so(open_store: Open) -> None:
-    """A second close does nothing; all else is refused."""
+    """A second close does nothing; every other operation raises `store_closed`."""
     store = await open_store()
     await store.append(CONVERSATION, 0, [header()])
     await store.close()
@@ -64,7 +64,7 @@ async def a_closed_store_says_so(open_store: Open) -> None:
 
 
 async def appends_that_were_accepted_before_a_close_are_finished(open_store: Open) -> None:
-    """Closing loses nothing."""
+    """Closing waits for accepted appends."""
     store = await open_store()
     names = [ConversationId(f"conv_{n}") for n in range(30)]
     appends = [asyncio.create_task(store.append(name, 0, [header()])) for name in names]
@@ -74,7 +74,7 @@ async def appends_that_were_accepted_before_a_close_are_finished(open_store: Ope
 
 
 async def everything_is_there_after_opening_again(open_store: Open) -> None:
-    """The journal's first promise, for an orderly end."""
+    """Promise 1 of the journal, for a store that was closed normally."""
     async with opened(open_store) as store:
         picture = draft(Attachment(artifact_path=PATH, mime="image/png", data=b"\x89PNG"))
         await store.append(CONVERSATION, 0, [header(), picture, draft(UserPrompt(text="hello")), thought("x" * 40_000)])
@@ -92,7 +92,7 @@ async def everything_is_there_after_opening_again(open_store: Open) -> None:
 
 
 async def two_stores_of_one_place_are_one(open_store: Open) -> None:
-    """What one writes, the other reads, follows and respects."""
+    """Each store reads and follows the entries of the other and conflicts with its appends."""
     async with opened(open_store) as left, opened(open_store) as right:
         await left.append(CONVERSATION, 0, [header()])
         entries = right.follow(CONVERSATION)
@@ -109,10 +109,10 @@ async def two_stores_of_one_place_are_one(open_store: Open) -> None:
 
 
 async def of_many_stores_that_append_at_one_tail_one_wins(open_store: Open) -> None:
-    """The journal's third promise across stores."""
+    """Promise 3 of the journal across stores."""
 
     async def race(store: Store, name: str) -> int:
-        """Appends until the conversation is long enough, and says how often it was first."""
+        """Append until the conversation is long enough; returns how many appends succeeded."""
         tail, won = 1, 0
         while tail < 40:
             block = Attachment(artifact_path=PATH, mime="a/b", data=f"payload {tail % 5}".encode())

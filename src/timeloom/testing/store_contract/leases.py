@@ -1,4 +1,4 @@
-"""Checks of leases: one holder at a time, and nothing from one that was."""
+"""Checks that a conversation has one holder and that an ended lease has no effect."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, header,
 
 
 async def a_conversation_has_one_holder_at_a_time(open_store: Open) -> None:
-    """Who comes second is told who holds it; after a release it is free."""
+    """A second holder gets an error that names the first; after a release the conversation is free."""
     async with opened(open_store) as store:
         await refused("conversation_unknown", store.acquire(CONVERSATION, "nobody"))
         await refused("conversation_unknown", store.is_held(CONVERSATION))
@@ -31,7 +31,7 @@ async def a_conversation_has_one_holder_at_a_time(open_store: Open) -> None:
 
 
 async def a_conversation_can_be_held_from_its_first_entry_on(open_store: Open) -> None:
-    """Entries and lease come together, or neither."""
+    """`begin` stores the entries and takes the lease, or does neither."""
     async with opened(open_store) as store:
         await refused("entry_malformed", store.begin(CONVERSATION, [thought("without a header")], "holder"))
         await refused("conversation_unknown", store.info(CONVERSATION))
@@ -48,7 +48,7 @@ async def a_conversation_can_be_held_from_its_first_entry_on(open_store: Open) -
 
 
 async def what_is_held_takes_appends_with_its_lease_only(open_store: Open) -> None:
-    """The journal's seventh promise; the list shows nothing of leases."""
+    """Promise 7 of the journal; leases do not change the list."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         lease = await store.acquire(CONVERSATION, "holder")
@@ -67,7 +67,7 @@ async def what_is_held_takes_appends_with_its_lease_only(open_store: Open) -> No
 
 
 async def a_lease_that_is_over_changes_nothing(open_store: Open) -> None:
-    """Neither by an append nor by a release, whoever holds the conversation now."""
+    """An append or release with an ended lease has no effect on the current holder."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         old = await store.acquire(CONVERSATION, "old")
@@ -82,7 +82,7 @@ async def a_lease_that_is_over_changes_nothing(open_store: Open) -> None:
 
 
 async def a_lease_does_not_outlive_its_conversation(open_store: Open) -> None:
-    """Nor does it open one that was begun under the same name."""
+    """It is not valid for a new conversation with the same id either."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         old = await store.acquire(CONVERSATION, "old")
@@ -99,7 +99,7 @@ async def a_lease_does_not_outlive_its_conversation(open_store: Open) -> None:
 
 
 async def of_many_who_acquire_at_once_one_has_it(open_store: Open) -> None:
-    """Again and again, and each with a new epoch."""
+    """Each lease has a larger epoch than the one before."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         epochs: list[int] = []
@@ -114,7 +114,7 @@ async def of_many_who_acquire_at_once_one_has_it(open_store: Open) -> None:
 
 
 async def who_gives_up_while_acquiring_holds_nothing(open_store: Open) -> None:
-    """A cancelled caller cannot release what it never saw."""
+    """A cancelled caller leaves no lease behind, because it could not release it."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header()])
         for steps in range(6):
@@ -128,7 +128,7 @@ async def who_gives_up_while_acquiring_holds_nothing(open_store: Open) -> None:
 
 
 async def closing_a_store_ends_its_leases(open_store: Open) -> None:
-    """At once and without a release, for another store of the place."""
+    """Another store on the same data can acquire the lease at once, without a release."""
     async with opened(open_store) as other:
         first = await open_store()
         await first.append(CONVERSATION, 0, [header()])
@@ -147,7 +147,7 @@ async def closing_a_store_ends_its_leases(open_store: Open) -> None:
 
 
 async def what_a_holder_left_behind_is_free_without_a_lease_too(open_store: Open) -> None:
-    """An append without a lease ends that of one who is gone for good."""
+    """An append without a lease ends the lease of a closed store."""
     async with opened(open_store) as other:
         first = await open_store()
         await first.append(CONVERSATION, 0, [header()])

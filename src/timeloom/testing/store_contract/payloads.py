@@ -1,4 +1,4 @@
-"""Checks of payloads: what is stored apart from its entry, and for whom."""
+"""Checks that payloads are stored separately from entries, once per tenant and only for it."""
 
 from timeloom.core.blocks import (
     Attachment,
@@ -14,7 +14,7 @@ from timeloom.testing.store_contract.fixtures import CONVERSATION, PATH, TURN, O
 
 
 async def bytes_and_large_text_come_back_as_references(open_store: Open) -> None:
-    """The journal's fifth promise."""
+    """Promise 5 of the journal."""
     async with opened(open_store) as store:
         large, largest_inline = "é" * INLINE_BYTES, "a" * INLINE_BYTES
         blocks = [
@@ -33,7 +33,7 @@ async def bytes_and_large_text_come_back_as_references(open_store: Open) -> None
 
 
 async def what_a_block_was_read_from_is_a_payload_too(open_store: Open) -> None:
-    """The journal's fifth promise, for the `original` of a draft."""
+    """Promise 5 of the journal, for the `original` of a draft."""
     async with opened(open_store) as store:
         original = '{"type": "react.thinking", "text": "' + "x" * INLINE_BYTES + '"}'
         await store.append(CONVERSATION, 0, [header(), Draft(TURN, header().ts, Thinking(round=1, text="x"), original)])
@@ -44,7 +44,7 @@ async def what_a_block_was_read_from_is_a_payload_too(open_store: Open) -> None:
 
 
 async def equal_payloads_of_a_tenant_are_stored_once(open_store: Open) -> None:
-    """The journal's fifth promise, across conversations."""
+    """Promise 5 of the journal, across conversations."""
     async with opened(open_store) as store:
         same = [draft(Attachment(artifact_path=f"fi:{TURN}.files/{n}.png", mime="a/b", data=b"same")) for n in range(3)]
         await store.append(CONVERSATION, 0, [header(), *same])
@@ -53,7 +53,7 @@ async def equal_payloads_of_a_tenant_are_stored_once(open_store: Open) -> None:
 
 
 async def a_stored_payload_can_be_referred_to_again_within_its_tenant_only(open_store: Open) -> None:
-    """A copied entry needs no copied payload, and a guessed hash opens nothing."""
+    """A copied entry needs no copied payload, and a guessed hash gives no access to another tenant."""
     async with opened(open_store) as store:
         words = "needle " + "hay " * INLINE_BYTES
         await store.append(CONVERSATION, 0, [header(), draft(UserPrompt(text=words))])
@@ -70,7 +70,7 @@ async def a_stored_payload_can_be_referred_to_again_within_its_tenant_only(open_
 
 
 async def tenants_of_any_name_are_kept_apart(open_store: Open) -> None:
-    """No name of a tenant reaches another's payloads or leaves the store."""
+    """No tenant name gives access to payloads of another tenant or to files outside the store."""
     async with opened(open_store) as store:
         tenants = ("a", "A", "..", "../a", "a/b", "con", "é", "a" * 300, "a.", " a", "x\x00y", "t_a")
         for n, tenant in enumerate(tenants):
@@ -88,7 +88,7 @@ async def tenants_of_any_name_are_kept_apart(open_store: Open) -> None:
 
 
 async def a_payload_is_read_in_parts(open_store: Open) -> None:
-    """From any byte on, and past the end nothing; another tenant's is not there."""
+    """Reads start at any byte and return nothing past the end; other tenants get `blob_missing`."""
     async with opened(open_store) as store:
         data = bytes(range(256)) * 100
         mine = draft(Attachment(artifact_path=PATH, mime="a/b", data=data))

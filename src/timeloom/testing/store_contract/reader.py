@@ -1,4 +1,4 @@
-"""Checks of the reader: loading, listing and searching."""
+"""Checks of loading, listing and searching conversations."""
 
 from timeloom.core.blocks import (
     AnyBlock,
@@ -19,7 +19,7 @@ from timeloom.testing.store_contract.fixtures import CONVERSATION, Open, draft, 
 
 
 async def a_part_of_a_conversation_loads(open_store: Open) -> None:
-    """`after` and `limit` of `load`, also beyond their ends."""
+    """`load` honours `after` and `limit`, also outside the range of the entries."""
     async with opened(open_store) as store:
         await store.append(CONVERSATION, 0, [header(), *(thought(str(n)) for n in range(9))])
         for after, limit, expected in (
@@ -36,7 +36,7 @@ async def a_part_of_a_conversation_loads(open_store: Open) -> None:
 
 
 async def what_is_unknown_is_said_to_be(open_store: Open) -> None:
-    """Names from outside, hostile ones too, end in the one error for them."""
+    """Unknown ids raise `conversation_unknown`, hostile ones too."""
     async with opened(open_store) as store:
         for name in ("conv_a", "", "x" * 500, "\ud800", "a'; DROP TABLE entries; --", "a\x00b"):
             unknown = ConversationId(name)
@@ -49,7 +49,7 @@ async def what_is_unknown_is_said_to_be(open_store: Open) -> None:
 
 
 async def the_list_says_what_the_entries_say(open_store: Open) -> None:
-    """`info` is folded from the entries."""
+    """`info` matches the entries."""
     async with opened(open_store) as store:
         started = ConversationStarted(tenant="t", project="p", user="u", bundle="b", parent=ConversationId("conv_0"))
         await store.append(CONVERSATION, 0, [draft(started, 1), draft(Titled(text="First"), 2)])
@@ -62,7 +62,7 @@ async def the_list_says_what_the_entries_say(open_store: Open) -> None:
 
 
 async def conversations_are_listed_by_tenant_project_and_user_newest_first(open_store: Open) -> None:
-    """The newest is the one with the newest last entry."""
+    """Conversations are ordered by the time of their last entry."""
     async with opened(open_store) as store:
         for at, name in enumerate(("t1/p1/u1", "t1/p1/u2", "t1/p2/u1", "t2/p1/u1", "t1/p1/u1")):
             owner = name.split("/")
@@ -93,7 +93,7 @@ async def those_who_look_after_the_place_see_every_conversation(open_store: Open
 
 
 async def a_turn_is_open_from_its_start_to_its_own_end(open_store: Open) -> None:
-    """Of the newest turn; what other turns say ends nothing."""
+    """Only the newest turn can be open; entries of other turns do not end it."""
     start, end, on = TurnStarted(n=1), TurnEnded(reason="completed"), Thinking(round=1, text="on")
     first, second = TurnId("turn_1"), TurnId("turn_2")
     steps: tuple[tuple[bool, tuple[tuple[TurnId, AnyBlock], ...]], ...] = (
@@ -131,9 +131,9 @@ async def conversations_with_an_open_turn_are_known(open_store: Open) -> None:
 
 
 async def paging_shows_each_conversation_once_while_others_are_added(open_store: Open) -> None:
-    """A cursor is a place, not a count."""
+    """A cursor is a position in the list and not an offset."""
     async with opened(open_store) as store:
-        # Two of each time, so that a page can end between equals.
+        # Two conversations per time, so that a page can end between equal times.
         for n in range(10):
             await store.append(ConversationId(f"conv_{n}"), 0, [header(at=n // 2)])
         seen: list[str] = []
@@ -149,7 +149,7 @@ async def paging_shows_each_conversation_once_while_others_are_added(open_store:
 
 
 async def a_list_refuses_a_cursor_that_it_did_not_give(open_store: Open) -> None:
-    """Cursors and limits come from outside."""
+    """Malformed cursors raise an error; limits are reduced to valid values."""
     async with opened(open_store) as store:
         for cursor in ("x", "00", "5b5d", "7b7d", "\ud800", "é", "22", "5b5b22", "ff" * 1000):
             await refused("cursor_malformed", store.conversations(ConversationQuery(tenant="t", cursor=cursor)))
@@ -158,7 +158,7 @@ async def a_list_refuses_a_cursor_that_it_did_not_give(open_store: Open) -> None
 
 
 async def messages_are_found_by_any_of_their_words(open_store: Open) -> None:
-    """The newest first; the title that counts is among them, and one that does not any more is not."""
+    """The newest messages come first; the current title is searched, earlier titles are not."""
     async with opened(open_store) as store:
         said = (Titled(text="Old pears"), UserPrompt(text="About PEARS"), Completion(text="Plums"), Titled(text="Pear"))
         await store.append(CONVERSATION, 0, [header(), *map(draft, said), thought("pears")])
@@ -177,7 +177,7 @@ async def messages_are_found_by_any_of_their_words(open_store: Open) -> None:
 
 
 async def conversations_are_found_by_the_words_that_were_said(open_store: Open) -> None:
-    """All words, as prefixes, case and accents aside; a query is never a program."""
+    """All words must match as prefixes without case and accents; query syntax has no effect."""
     async with opened(open_store) as store:
         said = [
             draft(Titled(text="Old title")),

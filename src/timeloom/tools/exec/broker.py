@@ -1,4 +1,4 @@
-"""The broker of a program: what it may ask for while it runs, answered from its conversation."""
+"""Answers tool calls and fetches of a running program on behalf of its conversation."""
 
 import base64
 from collections import Counter
@@ -18,10 +18,10 @@ from timeloom.tools.errors import failure
 from timeloom.tools.react.resolve import EmptyShelf, Readable, Resolved, resolve
 
 MAX_COUNTED: Final = 50
-"""Most different tools, and outcomes of each, that are counted for the report."""
+"""Most distinct tools, and distinct outcomes per tool, that are counted for the report."""
 
 MAX_NAME_CHARS: Final = 200
-"""Longest id of a tool that is remembered."""
+"""Longest tool id that is counted; longer ones are cut."""
 
 _HOSTING: Final = ("hosted_uri", "rn", "key")
 
@@ -31,7 +31,7 @@ class _Error(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """What is looked at of an answer to a call."""
+    """The part of a call's answer that is inspected."""
 
     ok: bool = False
     error: _Error | None = None
@@ -39,18 +39,18 @@ class _Answer(msgspec.Struct):
 
 @dataclass(slots=True)
 class ProgramBroker:
-    """Answers one program, with the rights of the call that runs it and no more."""
+    """Answers one program, with exactly the permissions of the call that runs it."""
 
     context: ToolContext
     fetch_bytes: int
     limits: Limits = field(default_factory=Limits)
     calls: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-    """For each tool that was called, how often it came to what: `ok`, or the code of an error."""
+    """For each called tool, the number of calls per outcome: `ok` or an error code."""
     _begun: int = 0
     _bytes: int = 0
 
     async def call(self, tool_id: str, params: str) -> str:
-        """The answer of the tool, if it is one that the program may call."""
+        """Return the tool's answer if the program may call the tool and has calls left; otherwise an error answer."""
         nested = self.context.nested
         allowed = {name for spec in nested.specs for name in (spec.tool_id, *spec.aliases)} if nested else set[str]()
         if nested is None or tool_id not in allowed:
@@ -65,11 +65,11 @@ class ProgramBroker:
         return answer
 
     def count(self, tool_id: str, answer: str) -> None:
-        """Takes note of a call that was answered."""
+        """Count the outcome of an answered call."""
         self._count(tool_id, _came_to(answer))
 
     async def fetch(self, path: str) -> str:
-        """What stands at a logical path: of `so:` the rows, of anything else the text, of bytes an object."""
+        """Return the content at a logical path: rows for `so:`, text for other paths, an object for bytes."""
         try:
             found = await self._found(path)
         except CodedError as error:
@@ -81,7 +81,7 @@ class ProgramBroker:
         return answer.decode()
 
     def _spent(self, size: int) -> str:
-        """Why no more calls may be made; nothing where this one may, which counts from now on."""
+        """Return why the call is refused; if it is admitted, count it and return an empty text."""
         most = self.limits
         if self._begun >= most.tool_calls:
             return f"a program may make {most.tool_calls} calls of tools, and this one has; ask for more at once"
@@ -100,13 +100,13 @@ class ProgramBroker:
             pool = self.context.timeline.views.sources.pool
             return [await self._row(row) for sid in path.sids if (row := pool.get(sid))]
         found = await resolve(path, self.context, EmptyShelf())
-        # Before it is made a text, which takes several times as much.
+        # Checked before conversion to text, which takes several times the memory.
         if (size := sum(readable.size_bytes for readable in found.readables)) > self.fetch_bytes:
             raise CodedError("tool_result_too_large", self._too_large(size))
         return _value(found)
 
     async def _row(self, row: SourceRow) -> dict[str, object]:
-        """The row as it was given, with its body; where it is hosted is nobody's business inside."""
+        """Return the row with its body and without hosting details, which the program must not see."""
         plain = {name: value for name, value in row_to_json(row).items() if name not in _HOSTING}
         if isinstance(row.content, BlobRef):
             plain["content"] = (await self.context.timeline.payload(row.content)).decode("utf-8", "replace")
@@ -116,7 +116,7 @@ class ProgramBroker:
         return f"one fetch brings at most {self.fetch_bytes} bytes, got {size}; read files from OUT_DIR"
 
     def _count(self, tool_id: str, outcome: str) -> None:
-        # Ids and codes come from a program, so there may be any number of them, of any length.
+        # Ids and codes come from a program, so their number and length are unbounded.
         tool_id, outcome = tool_id[:MAX_NAME_CHARS], outcome[:MAX_NAME_CHARS]
         name = tool_id if tool_id in self.calls or len(self.calls) < MAX_COUNTED else "others"
         counter = self.calls.setdefault(name, Counter[str]())
@@ -124,7 +124,7 @@ class ProgramBroker:
 
 
 def failed(code: str, message: str) -> str:
-    """The answer of a question that could not be answered."""
+    """Return the answer for a failed request."""
     error = registered_error(code, message)
     return msgspec.json.encode({"ok": False, "error": error, "ret": None}).decode()
 

@@ -1,4 +1,4 @@
-"""The code of a call: what the model wrote in the code channel beside it."""
+"""Loads the program of a call, which the model wrote in the code channel."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _FENCED: Final = re.compile(r"\s*```[\w+-]*[ \t]*\r?\n(.*)\r?\n```\s*", re.DOTAL
 
 
 async def code_of(context: ToolContext, most_bytes: int) -> str:
-    """The program of the call; raises where the call has none."""
+    """Return the program of the call; raise if it has none."""
     call = context.timeline.views.calls.get(context.turn_id, context.tool_call_id)
     entries = await context.timeline.entries([call.code_seq]) if call and call.code_seq else []
     for entry in entries:
@@ -26,7 +26,7 @@ async def code_of(context: ToolContext, most_bytes: int) -> str:
 
 
 def _bare(code: str) -> str:
-    """The code without a Markdown fence around all of it."""
+    """Return the code without a Markdown fence around all of it."""
     fenced = _FENCED.fullmatch(code)
     return fenced[1] if fenced else code
 

@@ -1,4 +1,4 @@
-"""Produced files: what is kept of a program's leavings, copied into the workspace."""
+"""Copies the files that a program produced into the workspace."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,27 +21,27 @@ NOT_PRODUCED: Final = "file not produced"
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A file that lay elsewhere than where it is kept."""
+    """A file that is kept at another path than the one where the program wrote it."""
 
     place: str
     target: str
 
 
 class Produced(msgspec.Struct, kw_only=True):
-    """What is kept, the files of the contract first and in its order, and what is not."""
+    """The kept files, those of the contract first and in its order, and the files that were not kept."""
 
     artifacts: list[Artifact] = []
     declared: list[str] = []
     extra: list[str] = []
     errors: list[Refusal] = []
-    """Of the contract."""
+    """Files of the contract that were not kept."""
     refused: list[Refusal] = []
     moved: list[Moved] = []
     complete: bool = True
 
 
 class Collecting:
-    """One program's files on their way into the workspace; it blocks, so it is done in a thread."""
+    """Copies the files of one program into the workspace. It blocks, so it runs in a thread."""
 
     def __init__(self, root: Path, given: Mapping[str, Given], context: ToolContext, settings: ExecSettings) -> None:
         self._root, self._given, self._settings = root, given, settings
@@ -53,12 +53,12 @@ class Collecting:
         self._shown_bytes = 0
 
     def collect(self, contract: Sequence[Declared]) -> Produced:
-        """Copies what may be kept."""
+        """Copy the files that may be kept and return the result."""
         found, produced = leavings(self._root, self._turn), self._produced
         produced.refused, produced.complete = found.refused, found.complete
         by_target: dict[PhysicalPath, Left] = {}
         for left in found.files:
-            # Those in the right place come first; one that was there before the program began gives way.
+            # Files in the right place come first; a file that the program did not change gives way to a new one.
             if left.target not in by_target or self._is_as_it_was(by_target[left.target]):
                 by_target[left.target] = left
             else:
@@ -91,7 +91,7 @@ class Collecting:
             self._produced.extra.append(str(left.target))
 
     def _is_as_it_was(self, left: Left) -> bool:
-        """Whether the program left the file as it was given it; what has another size is not read for that."""
+        """Return whether the file equals the input of that path; a file of another size is not read."""
         given = self._given.get(left.place)
         try:
             if given is None or size_left(self._root, left) != given.size:
@@ -101,7 +101,10 @@ class Collecting:
             return False
 
     def _read(self, left: Left) -> bytes:
-        """What the file holds, where it can still be kept: a file costs a program nothing to make, and us to read."""
+        """Return the content of the file if the limits allow it to be kept.
+
+        Limits are checked before reading: a program creates files cheaply, but reading them is expensive.
+        """
         settings = self._settings
         room = settings.kept_bytes - self._bytes
         if len(self._produced.artifacts) >= settings.kept_files or room < size_left(self._root, left) <= MAX_FILE_BYTES:

@@ -1,4 +1,4 @@
-"""Content: what of a produced file stands on the timeline, and how a prompt shows it."""
+"""Decides which content of a produced file goes on the timeline and how a prompt shows it."""
 
 from types import MappingProxyType
 from typing import Final
@@ -13,7 +13,7 @@ from timeloom.tools.exec.settings import ExecSettings
 from timeloom.tools.mime import UNKNOWN, bare, is_viewable, mime_of, text_in
 
 TRUNCATED: Final = "...[truncated]"
-"""Stands where a text was cut."""
+"""Marks the place where a text was cut."""
 
 _SIGNATURES: Final = MappingProxyType(
     {
@@ -27,7 +27,7 @@ _SIGNATURES: Final = MappingProxyType(
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """A file's type, and its text or its bytes where they go on the timeline."""
+    """A file's type, and the text or bytes that go on the timeline."""
 
     mime: str
     text: str | None = None
@@ -36,7 +36,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def content_of(name: str, data: bytes, settings: ExecSettings) -> Content:
-    """What of the file stands on the timeline: text up to a bound, PDFs and images, of anything else nothing."""
+    """Return the content for the timeline: text up to a limit, images and PDFs; nothing for other types."""
     mime = mime_of(name)
     text = _text(data, mime, settings.text_bytes)
     if text is not None:
@@ -45,22 +45,22 @@ def content_of(name: str, data: bytes, settings: ExecSettings) -> Content:
         return Content(mime=mime)
     signatures = _SIGNATURES.get(bare(mime))
     if signatures and not data.startswith(signatures):
-        # A service refuses a request with such an image in it, and would refuse every later one too.
+        # A model service would refuse this request and every later one that contains such an image.
         return Content(mime=mime, warning=f"the name says {mime}, and the file is none; its content is not shown")
     most = settings.pdf_bytes if bare(mime) == PDF else settings.image_bytes
     return Content(mime=mime, data=data if len(data) <= most else None)
 
 
 def named_only(path: str, mime: str, text: str) -> Shown:
-    """How a prompt shows a text that it has no room for."""
+    """Return a stub for a text that exceeds the prompt's limit."""
     said = f"[READ] not shown: {mime}, {len(text)} characters; react.read({json_line([path])})"
     return Shown("stub", estimate(text), said)
 
 
 def _text(data: bytes, mime: str, most: int) -> str | None:
-    """The file's text, or its beginning; nothing where it is none, or where it would not be the same in UTF-8.
+    """Return the file's text or its beginning; None if it is not valid UTF-8 text.
 
-    What the timeline has whole may later be written in the place of the file, so it has to be the file.
+    A complete text on the timeline may later be written back as the file, so it must equal the file.
     """
     if text_in(data, mime) is None:
         return None
@@ -70,5 +70,5 @@ def _text(data: bytes, mime: str, most: int) -> str | None:
         return None
     if len(data) <= most:
         return text
-    # Shorter than the bound with its mark, so that it is shorter than the file: that tells that it is not whole.
+    # The cut text with its mark is shorter than the file, which shows that it is incomplete.
     return data[: most - len(TRUNCATED)].decode("utf-8", "ignore") + TRUNCATED

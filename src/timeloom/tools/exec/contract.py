@@ -1,4 +1,4 @@
-"""The contract of a program: the files that it is to produce."""
+"""Parses the contract of a program: the files that it is to produce."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -32,19 +32,19 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 class Contract(msgspec.Struct, frozen=True):
-    """The files in the order in which they were named, and what the model must know of their names."""
+    """The declared files in order, with notices for the model about rewritten paths."""
 
     files: tuple[Declared, ...]
     notices: tuple[ToolNotice, ...] = ()
 
     def folders(self, turn: TurnId) -> tuple[str, ...]:
-        """The folders that the program writes into: those of the files, and of the current turn."""
+        """Return the folders that the program writes to: the current turn's and those of the declared files."""
         own = [str(file.physical).rpartition("/")[0] for file in self.files]
         return tuple(dict.fromkeys([f"{turn}/files", f"{turn}/outputs", *own]))
 
 
 def agreed(named: Sequence[ContractFile], context: ToolContext, most: int) -> Contract:
-    """The contract that these names make; raises where one is missing, reserved, repeated or leads elsewhere."""
+    """Return the contract; raise if a name is missing, reserved, repeated or outside the current turn."""
     if len(named) > most:
         raise ParamsError(f"a contract has at most {most} files, got {len(named)}")
     files: dict[PhysicalPath, Declared] = {}

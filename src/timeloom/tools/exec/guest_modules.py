@@ -1,4 +1,4 @@
-"""Stubs: the tools that a program may call, as functions of modules."""
+"""Describes the tools that a program may call as functions of importable modules."""
 
 import keyword
 import re
@@ -20,12 +20,12 @@ class _Schema(msgspec.Struct):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The parameters as a function of Python has them: first those that must be given."""
+        """The parameters in the order of a Python signature: required ones first."""
         return tuple(sorted(self.properties, key=lambda name: name not in self.required))
 
 
 def stubs_of(specs: Sequence[ToolSpec]) -> tuple[ToolStub, ...]:
-    """A stub for each tool under its id, `family.name`; of two that would have one name, the first has it."""
+    """Return a stub for each tool id `family.name`; the first tool wins if two map to the same name."""
     found: dict[tuple[str, str], ToolStub] = {}
     for spec in specs:
         module, _, function = spec.tool_id.rpartition(".")
@@ -38,6 +38,6 @@ def stubs_of(specs: Sequence[ToolSpec]) -> tuple[ToolStub, ...]:
 
 
 def _name(text: str) -> str:
-    """The text as a name of Python."""
+    """Return the text as a valid Python identifier."""
     name = _NOT_OF_A_NAME.sub("_", text)
     return f"{name}_" if keyword.iskeyword(name) else f"_{name}" if name[:1].isdigit() else name

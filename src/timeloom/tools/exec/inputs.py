@@ -1,4 +1,4 @@
-"""The inputs of a program: the files that its code names, brought into the workspace, and those of the current turn."""
+"""Collects the input files of a program: files that its code names and all files of the current turn."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ _AFTER_A_NAME: Final = ").,;:]>"
 
 @dataclass(slots=True)
 class Inputs:
-    """The files that a program is given, by their paths in OUT_DIR, and the names of those that it is not."""
+    """The input files by their paths in OUT_DIR, and the names of files that are missing or omitted."""
 
     files: dict[str, Path] = field(default_factory=dict[str, Path])
     missing: list[str] = field(default_factory=list[str])
@@ -35,7 +35,7 @@ class Inputs:
 
 
 async def inputs_of(code: str, context: ToolContext, settings: ExecSettings) -> Inputs:
-    """What the code names, and whatever else lies in the current turn; as much of it as may be given."""
+    """Return the files that the code names, then the other files of the current turn, within the limits."""
     inputs = Inputs()
     workspace = Workspace(context.out_dir)
     for path in await _named(code, context, inputs):
@@ -46,7 +46,7 @@ async def inputs_of(code: str, context: ToolContext, settings: ExecSettings) -> 
 
 
 def names_in(code: str) -> Iterator[tuple[str, ...]]:
-    """For each place in the code that names a file or folder, how it may be meant, the likeliest first."""
+    """Yield for each file or folder name in the code its possible readings, the likeliest first."""
     seen: set[str] = set()
     for found in _NAME.finditer(code):
         if len(seen) >= MAX_NAMES:
@@ -57,7 +57,7 @@ def names_in(code: str) -> Iterator[tuple[str, ...]]:
 
 
 def _meanings(text: str) -> Iterator[str]:
-    """The whole of a quoted text, or its first word; of a pattern the folder that it stands in."""
+    """Yield the whole quoted text and its first word; for a glob pattern, the folder that contains it."""
     for name in (text.rstrip(), text.split(maxsplit=1)[0].rstrip(_AFTER_A_NAME)):
         if pattern := _UNKNOWN_FROM_HERE.search(name):
             yield name[: name.rfind("/", 0, pattern.start()) + 1]
@@ -68,7 +68,7 @@ def _meanings(text: str) -> Iterator[str]:
 
 
 async def _named(code: str, context: ToolContext, inputs: Inputs) -> list[FileForm]:
-    """The files that the code names and that lie in the workspace now."""
+    """Return the files that the code names, after copying them into the workspace."""
     found: dict[FileForm, None] = {}
     for meanings in names_in(code):
         for text in meanings:
@@ -81,7 +81,7 @@ async def _named(code: str, context: ToolContext, inputs: Inputs) -> list[FileFo
 
 
 async def _brought(text: str, context: ToolContext, inputs: Inputs) -> list[FileForm]:
-    """The files of that name, brought as `react.pull` brings them; none where it names nothing."""
+    """Copy the files of that name into the workspace, as `react.pull` does; return those that exist."""
     try:
         paths = selected(text, context.turn_id, context.timeline.views)
     except ArtifactError as error:
@@ -101,7 +101,7 @@ async def _brought(text: str, context: ToolContext, inputs: Inputs) -> list[File
 
 
 def _miss(text: str, context: ToolContext, inputs: Inputs) -> None:
-    """Takes note of a file that nobody has; one of the current turn may be what the program is to write."""
+    """Record a file that does not exist; a missing file of the current turn may be an output of the program."""
     try:
         paths = selected(text, context.turn_id, context.timeline.views)
     except CodedError:

@@ -1,4 +1,4 @@
-"""Leavings: what lies in the folder of a program that has ended, looked at without following anything that it made."""
+"""Scans the folder of a finished program without following links that the program created."""
 
 import errno
 import hashlib
@@ -16,40 +16,40 @@ from timeloom.platform.open_beneath import open_beneath, open_folder_beneath
 from timeloom.tools.workspace import MAX_FILE_BYTES, UNSEEN, WorkspaceError
 
 MAX_ENTRIES: Final = 20_000
-"""Most files and folders that are looked at; the rest of a program's folder is left alone."""
+"""Most files and folders that are examined; the rest of the folder is ignored."""
 
 MAX_DEPTH: Final = 64
-"""Deepest folder that is looked at."""
+"""Deepest folder that is examined."""
 
 _RESERVED: Final = f"names that begin with {UNSEEN} are reserved"
 _PASSED_OVER: Final = frozenset({"__pycache__"})
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the program left, and the file of the current turn that it becomes."""
+    """A file that the program wrote, and the file of the current turn that it becomes."""
 
     place: str
     """Relative to the program's folder."""
     target: PhysicalPath
     path: FileForm
     writable: bool
-    """False where it lies in the place of an attachment."""
+    """False if the path belongs to an attachment."""
 
     @property
     def moved(self) -> bool:
-        """Whether it lies elsewhere than where files of the current turn do."""
+        """Whether the file is outside the folders of the current turn."""
         return self.place != str(self.target)
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Something that is not kept, and why."""
+    """A file that is not kept, and the reason."""
 
     name: str
     reason: str
 
 
 class Leavings(msgspec.Struct, kw_only=True):
-    """What may be kept, in the order of its places, and what may not."""
+    """The files that may be kept, sorted by path, and the files that may not."""
 
     files: list[Left] = []
     refused: list[Refusal] = []
@@ -57,7 +57,7 @@ class Leavings(msgspec.Struct, kw_only=True):
 
 
 def leavings(root: Path, turn: TurnId) -> Leavings:
-    """The files below the program's folder; of two that would become one file, that in the right place counts."""
+    """Return the files below the program's folder; correctly placed files come first."""
     found = Leavings()
     for count, names in enumerate(_entries(root, found)):
         if count >= MAX_ENTRIES:
@@ -78,7 +78,7 @@ def _left(place: str, turn: TurnId) -> Left:
 
 
 def _entries(root: Path, found: Leavings) -> Iterator[tuple[str, ...]]:
-    """What is no folder, each by the names that lead to it; folders are opened from the root without links."""
+    """Yield each non-folder by the names that lead to it; folders are opened from the root without following links."""
     folders: list[tuple[str, ...]] = [()]
     opened = 0
     while folders and opened < MAX_ENTRIES:
@@ -106,7 +106,7 @@ def _entries(root: Path, found: Leavings) -> Iterator[tuple[str, ...]]:
 
 
 def read_left(root: Path, left: Left, most: int = MAX_FILE_BYTES) -> bytes:
-    """What the file holds; raises a coded error for what is no plain file, has two names, is empty or too large."""
+    """Return the file's content; raise a coded error if it is not regular, has a hard link, is empty or too large."""
     try:
         descriptor = open_beneath(root, left.place.split("/"))
     except OSError as error:
@@ -122,7 +122,7 @@ def read_left(root: Path, left: Left, most: int = MAX_FILE_BYTES) -> bytes:
 
 
 def size_left(root: Path, left: Left) -> int:
-    """How large the file says that it is; raises a coded error as `read_left` does."""
+    """Return the file's size; raise a coded error like `read_output`."""
     try:
         descriptor = open_beneath(root, left.place.split("/"))
     except OSError as error:
@@ -134,22 +134,22 @@ def size_left(root: Path, left: Left) -> int:
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A file as the program was given it; by then its original may have changed."""
+    """Size and hash of an input file before the program ran; the original may change meanwhile."""
 
     size: int
     sha256: bytes
 
     @classmethod
     def of(cls, file: Path) -> "Given":
-        """The file as it is now."""
+        """Return the fingerprint of the file's current content."""
         with file.open("rb") as opened:
             return cls(file.stat().st_size, hashlib.file_digest(opened, "sha256").digest())
 
     def is_like(self, data: bytes) -> bool:
-        """Whether this is what was given."""
+        """Return whether the data equals the input file."""
         return len(data) == self.size and hashlib.sha256(data).digest() == self.sha256
 
 
 def _reason(error: CodedError | OSError) -> str:
-    # Only the system's name of an error: its text may name a folder of the host.
+    # Only the symbolic name of an error: its text may name a folder of the host.
     return str(error) if isinstance(error, CodedError) else errno.errorcode.get(error.errno or 0, "an unknown error")

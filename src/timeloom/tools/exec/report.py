@@ -1,4 +1,4 @@
-"""The report of a program: how it ended, what it left, what it printed and what to do next, in words and as a value."""
+"""Builds the result of a finished program: its outcome and a report in Markdown for the model."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,16 +14,16 @@ from timeloom.tools.exec.inputs import Inputs
 from timeloom.tools.exec.output_folder import Refusal
 
 TAIL_CHARS: Final = 4_000
-"""How much of what was printed the report repeats, from its end."""
+"""Most characters of printed output that the report repeats, taken from its end."""
 
 MAX_LISTED: Final = 20
-"""Most lines of one list; names come from a program, and there may be any number of them."""
+"""Most lines of one list. Names come from a program, so their number is unbounded."""
 
 _WORDS_CHARS: Final = 300
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a program, as all backends give it."""
+    """The result of a program, the same for all sandbox backends."""
 
     ok: bool
     artifacts: tuple[Artifact, ...]
@@ -33,7 +33,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     runtime_err_tail: str
 
     def outcome(self, notices: tuple[ToolNotice, ...] = ()) -> Outcome:
-        """The same as the outcome of the call: the report first, then the files."""
+        """Return the call's outcome: the report first, then the files."""
         return Outcome(
             notices=notices,
             status=self.report_text,
@@ -44,7 +44,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a program that has ended."""
+    """Everything that is known about a finished program."""
 
     ran: Ran
     limits: Limits
@@ -53,11 +53,11 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     produced: Produced
     calls: Mapping[str, Counter[str]]
     printed: Mapping[str, int]
-    """How many characters were printed on each stream, of which a sandbox gives the last."""
+    """Number of characters printed on each stream; the sandbox keeps only the last ones."""
 
 
 def envelope(course: Course) -> Envelope:
-    """What the program came to."""
+    """Return the result of the program."""
     error = _error(course)
     out, err = course.ran.stdout_tail[-TAIL_CHARS:], course.ran.stderr_tail[-TAIL_CHARS:]
     return Envelope(
@@ -71,7 +71,7 @@ def envelope(course: Course) -> Envelope:
 
 
 def _error(course: Course) -> ToolError | None:
-    """The error of the program itself, else that of its contract."""
+    """Return the error of the program; if it has none, the error of its contract."""
     ran, missing = course.ran, [one.name for one in course.produced.errors]
     details: dict[str, str | int | float | bool | None] = {}
     if missing:
@@ -95,14 +95,14 @@ def _missing(course: Course) -> str:
 
 
 def _last_words(ran: Ran) -> str:
-    """What the program said last: the line of a traceback that names the error."""
+    """Return the last line on stderr, which names the error in a traceback."""
     lines = [line for line in ran.stderr_tail.splitlines() if line.strip()]
     said = flat(lines[-1]) if lines else f"the program ended with exit code {ran.exit_code}"
     return f"{said} ({flat(ran.detail)})" if ran.detail else said
 
 
 def _over(course: Course) -> str:
-    """Which limit ended the program, and what to do about it."""
+    """Return which limit ended the program, and how to stay below it."""
     ran, limits = course.ran, course.limits
     match ran.ending:
         case "timeout":
@@ -168,14 +168,14 @@ def _called(name: str, counter: Counter[str]) -> str:
 
 
 def _printed(title: str, text: str, chars: int) -> Iterator[str]:
-    """What a program printed, each line behind a bar, so that none passes for a line of the report."""
+    """Yield the printed output, each line behind a bar, so that none looks like a line of the report."""
     if text.strip():
         yield f"{title} (the last {len(text)} of {chars} characters):" if len(text) < chars else f"{title}:"
         yield from (f"| {line}" for line in text.splitlines())
 
 
 def flat(text: str) -> str:
-    """Foreign words within a line of the report: on one line, of a bounded length, without unseen characters."""
+    """Return untrusted text as one line of bounded length without unprintable characters."""
     line = " ".join(text[: 4 * _WORDS_CHARS].split())
     line = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
     return line if len(line) <= _WORDS_CHARS else line[: _WORDS_CHARS - 1] + "…"

@@ -1,4 +1,4 @@
-"""exec_tools.execute_code_python: runs the program that the model wrote beside the call, in a sandbox."""
+"""The tool `exec_tools.execute_code_python`: runs the program of the code channel in a sandbox."""
 
 import asyncio
 from collections import Counter
@@ -24,8 +24,8 @@ from timeloom.tools.exec.settings import ExecSettings
 TOOL_ID: Final = "exec_tools.execute_code_python"
 
 MARGIN_S: Final = 60.0
-"""What a call takes beside its program at most: bringing files, starting, collecting. Smaller cuts large programs off
-when they have ended; larger lets a sandbox that hangs hold up its turn."""
+"""Most time of a call besides its program: copying files, starting, collecting. Smaller fails large programs after they
+have ended; larger lets a sandbox that hangs delay its turn."""
 
 MAX_NAME_CHARS: Final = 80
 
@@ -38,7 +38,7 @@ class ExecTool:
         self._settings = settings or ExecSettings()
         self._tool = tool(
             TOOL_ID,
-            # What it does by itself stays in its sandbox; what it calls is asked about when it does.
+            # The program itself cannot affect anything outside its sandbox; its tool calls are approved one by one.
             effect="idempotent",
             deadline_s=self._settings.max_timeout_s + MARGIN_S,
             reports=True,
@@ -48,11 +48,11 @@ class ExecTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What is known of the tool without calling it."""
+        """The description of the tool for the catalogue and the runtime."""
         return self._tool.spec
 
     async def call(self, params: str, context: ToolContext) -> Outcome:
-        """What the program comes to; whatever goes wrong, also that nothing can be isolated here, is in the outcome."""
+        """Run the program and return its outcome; failures, also a missing sandbox, become the outcome's error."""
         return await self._tool.call(params, context)
 
     async def execute(
@@ -97,7 +97,7 @@ class ExecTool:
     async def _run(
         self, program: Program, context: ToolContext, inputs: Inputs, contract: Sequence[Declared]
     ) -> Course:
-        # Before it begins: what it calls may change the originals.
+        # Before the program starts: tools that it calls may change the originals.
         given = await asyncio.to_thread(lambda: {place: Given.of(file) for place, file in program.inputs.items()})
         broker = ProgramBroker(context, self._settings.fetch_bytes, program.limits)
         printed = Counter[str]()

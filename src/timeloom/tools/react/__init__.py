@@ -1,1 +1,11 @@
-"""The react tools: reading, writing, searching, planning and hiding on the conversation's own timeline and files."""
+"""The react tools: read, write, search, plan and hide on the conversation's timeline and files.
+
+Reading order:
+
+- `toolset`: all react tools, ready for a registry.
+- `read`, `resolve`, `windows`: `react.read`, path resolution and the part of a text that is shown.
+- `rg`, `grep`, `grep_worker`: `react.rg` and the child process that searches.
+- `write`, `patch`, `undo`: `react.write`, `react.patch` and the undo record of a patch.
+- `pull`, `checkout`, `select_files`: copy files of earlier turns.
+- `plan`, `hide`: `react.plan` and `react.hide`.
+"""

@@ -1,4 +1,4 @@
-"""react.checkout: files of earlier turns copied into the current turn, where they can be edited."""
+"""The tool `react.checkout`: copies files of earlier turns into the current turn to edit them there."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from timeloom.tools.workspace import Workspace
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """A file of the current turn and the one it was copied from."""
+    """A file of the current turn and the file that it was copied from."""
 
     path: str
     physical_path: str
@@ -30,7 +30,7 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class CheckoutStatus(msgspec.Struct, kw_only=True):
-    """The status of a checkout: what was copied, what was the same already, and what was taken away."""
+    """The status of a checkout: copied, unchanged and removed files."""
 
     mode: Literal["replace", "overlay"]
     copied: list[Copied] = []
@@ -85,7 +85,7 @@ def _wanted(paths: tuple[str, ...], context: ToolContext) -> list[FilePath]:
 
 
 def _targets(wanted: Sequence[FilePath], sources: Sequence[LocalFile], turn: TurnId) -> dict[FilePath, LocalFile]:
-    """Each file of the current turn with what is copied there; of several that have one name, the last counts."""
+    """Return the file to copy for each target in the current turn; if several have one name, the last wins."""
     return {FilePath(turn, "files", path.rel): source for path, source in zip(wanted, sources, strict=True)}
 
 
@@ -95,7 +95,7 @@ def _take_away(workspace: Workspace, turn: TurnId, kept: set[PhysicalPath]) -> l
 
 
 def _artifact(target: FilePath, source: LocalFile) -> Artifact:
-    """The copy as a version of its own; its content is kept and not shown."""
+    """Return the copy as a new version; its content is stored and not shown."""
     text = text_in(source.data, source.mime)
     is_exact = text is not None and text.encode("utf-8", "surrogatepass") == source.data
     has_payload = is_exact or is_viewable(source.mime)
@@ -114,5 +114,5 @@ def _artifact(target: FilePath, source: LocalFile) -> Artifact:
 
 
 def _gone(path: str, mime: str) -> Artifact:
-    """A version without content: from here on there is no file."""
+    """Return a version without content, which records that the file was deleted."""
     return Artifact(path=path, mime=mime, visibility="internal", size_bytes=0, shown=GONE)

@@ -1,7 +1,7 @@
-"""Searching open files for a regular expression, in a child process that is killed when its time is over.
+"""Searches open files for a regular expression in a child process that is killed at its deadline.
 
-ripgrep does it where it is installed, and a Python program of ours where it is not, or where it does not know the
-pattern. Which patterns are accepted does not depend on that: those of Python's `re`.
+ripgrep searches where it is installed. Otherwise, or if it does not support the pattern, a Python worker does. The
+accepted patterns are always those of Python's `re`.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ MAX_PATTERN_CHARS: Final = 1_000
 """Longest pattern. Smaller refuses long alternations; larger gives hostile patterns more room."""
 
 COLUMNS: Final = 300
-"""Symbols shown of a line that matches. Fewer hides what matched; more lets one long line fill the result."""
+"""Symbols shown of a matching line. Fewer hides the match; more lets one long line fill the result."""
 
 _HIT: Final = re.compile(rb"/dev/fd/([0-9]+)\0([0-9]+):(.*)")
 _LINE_BYTES: Final = 64 * 1024
@@ -33,7 +33,7 @@ _SCAN: Final = Path(grep_worker.__file__)
 
 
 class SearchOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for and how much is told of it."""
+    """The pattern to search for and the limits of the result."""
 
     pattern: str
     ignore_case: bool = False
@@ -43,7 +43,7 @@ class SearchOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A line that matches: of which of the files given, its number from 1, and its beginning."""
+    """A matching line: the index of its file, its number counted from 1, and its beginning."""
 
     file: int
     line: int
@@ -51,14 +51,14 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Searched(msgspec.Struct, frozen=True):
-    """The lines that match, in order; `complete` is false where the time or the number of hits ended the search."""
+    """The matching lines in order; `complete` is false if the deadline or the hit limit ended the search."""
 
     hits: tuple[Hit, ...]
     complete: bool = True
 
 
 def check_pattern(pattern: str) -> None:
-    """Raises unless Python's `re` takes the pattern."""
+    """Raise unless Python's `re` accepts the pattern."""
     if len(pattern) > MAX_PATTERN_CHARS:
         message = f"a pattern has at most {MAX_PATTERN_CHARS} characters, got {len(pattern)}"
         raise CodedError("tool_params_invalid", message)
@@ -73,7 +73,7 @@ def check_pattern(pattern: str) -> None:
 
 
 async def search(order: SearchOrder, files: Sequence[int]) -> Searched:
-    """The lines of these open files that match; the files are read from their beginnings."""
+    """Return the matching lines of these open files, which are read from the start."""
     check_pattern(order.pattern)
     if ripgrep := shutil.which("rg"):
         found = await _run(order, files, _ripgrep_command(ripgrep, order, files), b"")
@@ -117,7 +117,7 @@ def _scan_order(order: SearchOrder, files: Sequence[int]) -> bytes:
 
 
 async def _run(order: SearchOrder, files: Sequence[int], command: list[str], said: bytes) -> Searched | None:
-    """What the command found; nothing where it failed and found nothing."""
+    """Return the command's result; None if it failed without a hit."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pass_fds=files, limit=_LINE_BYTES
     )
@@ -136,10 +136,10 @@ async def _run(order: SearchOrder, files: Sequence[int], command: list[str], sai
 
 
 async def _collect(process: Process, said: bytes, places: dict[int, int], most: int, hits: list[Hit]) -> bool:
-    """Adds the hits as they come; says whether all of them came."""
+    """Append the hits as they arrive; return whether all of them arrived."""
     assert process.stdin
     assert process.stdout
-    # One that is done already has closed it, and not every event loop lets that pass.
+    # A process that has already ended has closed its stdin, and some event loops raise on a write to it.
     if not process.stdin.is_closing():
         process.stdin.write(said)
         process.stdin.close()

@@ -1,7 +1,7 @@
-"""Scanning files for a pattern line by line: the program of the child process that `search` starts and may kill.
+"""The program of the child process that searches files line by line if ripgrep is not available.
 
-It is run as a file and imports the standard library alone, so that it starts quickly. One JSON object stands on
-standard input; each line that matches is written as `/dev/fd/<n>`, NUL, its number, `:` and the line, as ripgrep does.
+It runs as a file and imports only the standard library, so that it starts quickly. It reads one JSON object from
+standard input and writes each matching line like ripgrep: `/dev/fd/<n>`, NUL, line number, `:` and the line.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import TypedDict
 
 
 class Order(TypedDict):
-    """What to look for, in which open files, and how much to say of it."""
+    """The pattern, the open files to search and the limits of the result."""
 
     pattern: str
     ignore_case: bool
@@ -26,7 +26,7 @@ class Order(TypedDict):
 
 
 def matching_lines(text: str, pattern: re.Pattern[str], most: int) -> Iterator[tuple[int, str]]:
-    """The first lines that match, with their numbers from 1; only line feeds end lines."""
+    """Yield the first matching lines with their numbers counted from 1; only line feeds end lines."""
     for number, line in enumerate(text.split("\n"), 1):
         if pattern.search(line):
             yield number, line
@@ -36,9 +36,9 @@ def matching_lines(text: str, pattern: re.Pattern[str], most: int) -> Iterator[t
 
 
 def main() -> None:
-    """Carries out the order on standard input."""
+    """Execute the request on standard input."""
     order: Order = json.load(sys.stdin)
-    # Whoever started this may die without killing it; the system then does.
+    # If the parent dies without killing this process, the CPU limit ends it.
     resource.setrlimit(resource.RLIMIT_CPU, (order["cpu_s"], order["cpu_s"] + 1))
     warnings.simplefilter("ignore")
     pattern = re.compile(order["pattern"], re.IGNORECASE if order["ignore_case"] else 0)

@@ -1,4 +1,4 @@
-"""react.hide: a bulky block that can be read again is put out of sight, with a few words in its place."""
+"""The tool `react.hide`: replaces a large recent block in the prompt by a few words."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from timeloom.ports.tool import Outcome, TimelineReader, ToolContext
 from timeloom.tools.react.resolve import named
 
 MAX_REPLACEMENT_CHARS: Final = 500
-"""Longest text in place of what was hidden. A longer one would be a summary, which hides nothing."""
+"""Longest replacement text. A longer one would be a summary, which hides nothing."""
 
 _BYTES_PER_TOKEN: Final = 4
 
@@ -28,7 +28,7 @@ class HideError(CodedError):
 
 
 class HideStatus(msgspec.Struct, frozen=True):
-    """What was hidden: how many blocks of that path, and what stands in their place."""
+    """The hidden path, the number of its blocks and the replacement text."""
 
     path: str
     blocks_hidden: int
@@ -37,7 +37,7 @@ class HideStatus(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """`react.hide` with the settings that say what may still change."""
+    """`react.hide` with the cache settings that decide which blocks may still change."""
 
     settings: CacheSettings = field(default_factory=CacheSettings)
 
@@ -74,7 +74,7 @@ class Hiding:
 
 
 def _words(replacement: str) -> str:
-    """The words on one line, so that they look like no line of the prompt; who shows them puts the full stop."""
+    """Return the text on one line without a trailing full stop, so that it resembles no line of the prompt."""
     words = " ".join(replacement.split()).rstrip(".")
     if not words:
         raise CodedError("tool_params_invalid", "replacement says in a few words what was hidden, got nothing")
@@ -85,7 +85,7 @@ def _words(replacement: str) -> str:
 
 
 def _in_sight(path: str, visible: VisibleView) -> list[int]:
-    """The entries that a hide of this path takes out of sight, in order."""
+    """Return the entries that hiding this path removes from the prompt, in order."""
     if path in visible.summaries:
         by, place = visible.summaries[path]
         stand = visible.shown.get(place)
@@ -102,7 +102,7 @@ def _can_be_hidden(seq: int, visible: VisibleView) -> bool:
 
 
 def _tokens(entry: Entry, stand: Stand | None) -> int:
-    """About what the entry costs a prompt: what stands for it, what is shown of it, or else what it says."""
+    """Estimate the entry's tokens in a prompt: of its stub, its shown part, or else its text."""
     if stand:
         return estimate(stand.text)
     block = entry.block

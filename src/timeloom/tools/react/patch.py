@@ -1,4 +1,4 @@
-"""react.patch: a file of the current turn, edited by a diff or a whole new text."""
+"""The tool `react.patch`: edits a file of the current turn by a diff or replaces its text."""
 
 import asyncio
 from typing import Final, Literal
@@ -26,13 +26,13 @@ from timeloom.tools.react.write import (
 from timeloom.tools.workspace import Workspace
 
 GONE: Final = Shown(how="stub", text="[READ] taken away: from here on there is no such file")
-"""What a prompt shows of the version that a file ends with."""
+"""How a prompt shows the version that deletes a file."""
 
 _NAMED_ELSEWHERE: Final = 5
 
 
 class PatchSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a patch did; lines are counted from 1, `drift` is how far a hunk was from its stated line."""
+    """The result of a patch; lines are counted from 1, `drift` is the distance of a hunk from its stated line."""
 
     path: str
     physical_path: str
@@ -53,7 +53,7 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
     patch: a unified diff of this one file with context lines, or the file's whole new text
     """
     target = writable(path, context)
-    # A call that a crash cut off after it wrote is made again: a diff of added lines could fit a second time.
+    # A call interrupted by a crash after its write runs again, and a diff of added lines could apply twice.
     await asyncio.to_thread(undo, target.physical, context)
     source = await _source(path, target, context)
     before = None if source is None else _text(source)
@@ -74,7 +74,7 @@ async def patch(context: ToolContext, path: str, patch: str) -> Outcome:
 
 
 async def _source(path: str, target: Rewritten, context: ToolContext) -> LocalFile | None:
-    """What is edited: the file of the current turn, else that of the turn the path names."""
+    """Return the file to edit: that of the current turn, else that of the turn in the path."""
     here = await find_file(target.path, context)
     if here is not None or not target.changed:
         return here
@@ -102,7 +102,7 @@ def _planned(before: str | None, patch: str, target: Rewritten, context: ToolCon
 
 
 def _elsewhere(target: Rewritten, context: ToolContext) -> str:
-    """Where other turns have a file of that name, the newest first."""
+    """Name the files of other turns with the same name, newest first."""
     ending = str(target.path).partition(".")[2]
     known = reversed(context.timeline.views.artifacts.artifacts)
     names = [name for name in known if name.startswith("fi:") and name.partition(".")[2] == ending]
@@ -121,7 +121,7 @@ async def _carry_out(target: Rewritten, result: PatchResult, context: ToolContex
 def _artifact(
     target: Rewritten, result: PatchResult, source: LocalFile | None, context: ToolContext, *, is_diff: bool
 ) -> Artifact:
-    """The file as it is now; after a diff its content is kept and not shown, for the diff says what is new."""
+    """Return the patched file; after a diff its content is stored and not shown, because the diff shows the change."""
     digest = source.digest if source else None
     after = result.after
     mime = digest.mime if digest and digest.mime else text_mime(target.relative)

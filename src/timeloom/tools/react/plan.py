@@ -1,4 +1,4 @@
-"""react.plan: plans opened, replaced, taken up again and closed."""
+"""The tool `react.plan`: opens, replaces, activates and closes plans."""
 
 from itertools import count
 
@@ -17,7 +17,7 @@ from timeloom.ports.tool import Outcome, ToolContext
 
 
 class PlanStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """How a plan stands after the call, and where its newest snapshot is read."""
+    """The state of a plan after the call, and the path of its newest snapshot."""
 
     plan_id: str
     state: PlanState
@@ -27,7 +27,7 @@ class PlanStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a call: the plans it changed; none where all was so already."""
+    """The status of a call: the plans that it changed; empty if nothing changed."""
 
     mode: str
     changed: tuple[PlanStanding, ...]
@@ -54,7 +54,7 @@ async def plan(context: ToolContext, mode: PlanMode, steps: tuple[str, ...] = ()
 
 
 def _fresh_id(context: ToolContext, plans: PlansView) -> PlanId:
-    """An id that no plan has; the same for the same call, so that a call that is repeated opens no second plan."""
+    """Return an unused plan id, derived from the call id so that a repeated call opens no second plan."""
     start = int(ref_of(context.tool_call_id.encode()).sha256, 16)
     ids = (make_plan_id(context.turn_id, start + n) for n in count())
     return next(each for each in ids if plans.latest(each) is None)

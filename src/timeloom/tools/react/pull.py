@@ -1,4 +1,4 @@
-"""react.pull: files of the conversation brought into the workspace, to be read there by programs."""
+"""The tool `react.pull`: copies files of the conversation into the workspace for programs to read."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from timeloom.tools.react.select_files import MAX_SELECTED_FILES, selected
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """A file that lies in the workspace now."""
+    """A file that is now in the workspace."""
 
     path: str
     physical_path: str
@@ -21,14 +21,14 @@ class Pulled(msgspec.Struct, frozen=True):
 
 
 class PullStatus(msgspec.Struct, kw_only=True):
-    """The status of a pull; `reasons` says for each path that is missing why."""
+    """The status of a pull; `reasons` gives the reason for each missing path."""
 
     pulled: list[Pulled] = []
     missing: list[str] = []
     reasons: dict[str, str] = {}
 
     def miss(self, path: str, error: CodedError) -> None:
-        """Takes in a path that leads nowhere."""
+        """Record a path that could not be resolved."""
         self.missing.append(path)
         self.reasons[path] = f"{error.code}: {error}"
 

@@ -1,4 +1,4 @@
-"""react.read: what logical paths lead to, brought back into sight."""
+"""The tool `react.read`: shows the content of logical paths in the prompt again."""
 
 import asyncio
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ MAX_REQUESTS: Final = 100
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read shows at most. All but the last hold for each path by itself."""
+    """The limits of a read. All but the last apply to each path separately."""
 
     text_symbols: int = 24_000
     tokens: int = 8_000
@@ -47,7 +47,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     image_bytes: int = 5 * 1024 * 1024
     pdf_bytes: int = 10 * 1024 * 1024
     call_tokens: int = 32_000
-    """What all texts of one call have together; when it is used up, the rest is only described."""
+    """Total tokens of all texts of one call. Once it is reached, the remaining texts are only described."""
 
 
 class ReadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -64,7 +64,7 @@ class ReadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """`react.read` with its limits, its way of counting tokens, and its shelf of skills and knowledge."""
+    """`react.read` with its limits, its token counter and its source of skills and knowledge."""
 
     limits: ReadLimits = field(default_factory=ReadLimits)
     count_tokens: CountTokens = estimate
@@ -98,7 +98,7 @@ class Reading:
 
 
 class ReadInfo(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the status says of one thing that was read."""
+    """The status of one item that was read."""
 
     path: str
     mime: str
@@ -114,7 +114,7 @@ class ReadInfo(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ReadStatus(msgspec.Struct, kw_only=True):
-    """The status of a read; `reasons` says for each path that is missing why."""
+    """The status of a read; `reasons` gives the reason for each missing path."""
 
     paths: list[str] = []
     missing: list[str] = []
@@ -126,7 +126,7 @@ class ReadStatus(msgspec.Struct, kw_only=True):
 
 
 class _Report:
-    """The outcome of one read while it grows."""
+    """Builds the outcome of one read."""
 
     def __init__(self, tool: Reading, context: ToolContext, stats_only: bool, max_text_symbols: int | None) -> None:
         self._tool, self._context, self._stats_only = tool, context, stats_only
@@ -137,7 +137,7 @@ class _Report:
         self._emitted: set[tuple[str, str]] = set()
 
     async def add(self, request: ReadItem) -> None:
-        """Takes in what one path leads to, or why it leads nowhere."""
+        """Add the content of one path, or the reason why it is missing."""
         try:
             path = named(request.path, self._context.turn_id)
         except PathError as error:
@@ -151,7 +151,7 @@ class _Report:
         await self._add_found(path, request, found)
 
     def outcome(self) -> Outcome:
-        """Status first, then what was read."""
+        """Return the outcome: the status first, then the content."""
         status = msgspec.json.encode(self._status).decode()
         return Outcome(status=status, artifacts=tuple(self._artifacts))
 
@@ -179,7 +179,7 @@ class _Report:
         self._status.reasons[path] = f"{error.code}: {error}"
 
     async def _add_data(self, readable: Readable, item: ReadInfo) -> None:
-        """An image or a PDF whole, where it is not too large; of anything else the metadata."""
+        """Add an image or a PDF if it is within the limit; for other types only the metadata."""
         limits = self._tool.limits
         limit = limits.pdf_bytes if bare(readable.mime) == "application/pdf" else limits.image_bytes
         if not is_viewable(readable.mime):
@@ -200,7 +200,7 @@ class _Report:
         if readable.size_bytes > self._tool.limits.text_bytes:
             item.left_out = f"larger than the {self._tool.limits.text_bytes} bytes of text that are read"
             return
-        # A long text takes a while, in which others want to be served.
+        # A long text takes a while, so it is processed in a thread.
         window = await asyncio.to_thread(self._window, text, request)
         item.line_count = window.total_lines
         if self._stats_only:
@@ -226,7 +226,7 @@ class _Report:
         return whole_or_window(text, bounds, self._tool.count_tokens, span)
 
     async def _is_in_sight(self, path: str, content: str | bytes) -> bool:
-        """Whether the prompt, or this very call, shows the same at this path."""
+        """Return whether the prompt or this call already shows the same content at this path."""
         wanted = _hash(content)
         if (path, wanted) in self._emitted:
             return True
@@ -278,14 +278,14 @@ def _artifact(
         sources_used=digest.sources_used if digest else (),
         size_bytes=readable.size_bytes,
         hosting=readable.hosting,
-        # A row of the pool says itself what it is.
+        # A row of the sources pool needs no digest.
         content_only=readable.path.startswith("so:"),
         shown=shown,
     )
 
 
 def _in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
-    """What the prompt shows of the entry, where that is its content or a part of it, as a read shows it."""
+    """Return the content or part of it that the prompt shows for the entry, in the form that a read shows."""
     match entry.block:
         case (
             ResultContent(shown=Shown(how=how, text=text))
@@ -296,7 +296,7 @@ def _in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
         case ResultContent(text=str() | BlobRef() as text):
             return text
         case Attachment(shown=Shown(), text=str() | BlobRef() as text):
-            # The text of an attachment is shown only where that was decided.
+            # The text of an attachment is shown only if that was decided when it was added.
             return text
         case ResultContent(mime=mime, data=data) | Attachment(mime=mime, data=data):
             return data if is_viewable(mime) else None
@@ -315,7 +315,7 @@ def _in_prompt(entry: Entry) -> str | bytes | BlobRef | None:
         ):
             return text
         case _:
-            # Other blocks, such as tool calls, are shortened or put into other words when they are shown.
+            # Other blocks, such as tool calls, are shortened or rephrased in the prompt.
             return None
 
 

@@ -1,4 +1,4 @@
-"""Resolving: what a logical path leads to, as text or bytes that can be shown."""
+"""Resolves logical paths to text or bytes that a read can show."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -39,7 +39,7 @@ from timeloom.wire.block_json import block_json, encode_block
 
 
 class Readable(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that can be shown: text, or bytes that are no text."""
+    """Text, or bytes that are not text, at a logical path."""
 
     path: str
     mime: str
@@ -50,33 +50,33 @@ class Readable(msgspec.Struct, frozen=True, kw_only=True):
     digest: Digest | None = None
     hosting: Hosting | None = None
     complete: bool = True
-    """False where only the beginning was kept."""
+    """False if only the beginning is stored."""
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What a path leads to, and which parts of a selection lead nowhere."""
+    """The content at a path, and the missing parts of a selection."""
 
     readables: tuple[Readable, ...]
     missing: tuple[str, ...] = ()
 
 
 class Shelf(Protocol):
-    """Where skills and documents of the knowledge space are kept."""
+    """Provides skills and documents of the knowledge space."""
 
     async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
-        """What has that path, if anything has and the caller may read it."""
+        """Return the content at that path; None if it does not exist or the caller may not read it."""
         ...
 
 
 class EmptyShelf:
-    """A shelf of a conversation that has neither skills nor a knowledge space."""
+    """A content source for conversations without skills and knowledge space."""
 
     async def fetch(self, path: SkillPath | KnowledgePath, context: ToolContext) -> Readable | None:
         return None
 
 
 def named(text: str, turn: TurnId) -> LogicalPath:
-    """The logical path that the text is, or that a physical path stands for; raises `PathError`."""
+    """Return the logical path for a logical or physical path; raise `PathError` if it is malformed."""
     first = text.partition("/")[0]
     if has_scheme(text) or not first or first == text:
         return parse(text)
@@ -84,7 +84,7 @@ def named(text: str, turn: TurnId) -> LogicalPath:
 
 
 async def resolve(path: LogicalPath, context: ToolContext, shelf: Shelf) -> Resolved:
-    """What the path leads to; raises `ArtifactError` where that is nothing."""
+    """Return the content at the path; raise `ArtifactError` if there is none."""
     match path:
         case SourcesPath():
             return await _sources(path, context)
@@ -117,7 +117,7 @@ async def _sources(path: SourcesPath, context: ToolContext) -> Resolved:
 
 
 async def _source(row: SourceRow, context: ToolContext) -> Readable:
-    """The row's file where it has one, else the row in words."""
+    """Return the row's file if it has one; otherwise the row as text."""
     if row.artifact_path.startswith("fi:"):
         try:
             path = parse(row.artifact_path)
@@ -149,7 +149,7 @@ def _file(file: LocalFile) -> Readable:
 
 
 async def _artifact(path: ArtifactPath, context: ToolContext) -> Readable | None:
-    """What was recorded under that name, else the turn's file of that name."""
+    """Return the artifact recorded under that name; otherwise the turn's file of that name."""
     if context.timeline.views.paths.find(str(path)):
         return await _recorded(path, context.timeline)
     places: tuple[FileForm, ...] = (
@@ -164,7 +164,7 @@ async def _artifact(path: ArtifactPath, context: ToolContext) -> Readable | None
 
 
 async def _entries(path: EntriesPath, timeline: TimelineReader) -> Resolved:
-    """The entries at these places, as they were recorded, each by itself."""
+    """Return the recorded entries with these numbers, one by one."""
     here = [seq for seq in path.numbers if seq <= timeline.views.tail]
     found = [await _joined(str(EntriesPath.of([one.seq])), [one], timeline) for one in await timeline.entries(here)]
     return _selected(found, EntriesPath, set(path.numbers) - set(here))
@@ -192,7 +192,7 @@ async def _index(path: TurnIndexPath, timeline: TimelineReader) -> Readable | No
 
 
 async def _recorded(path: LogicalPath, timeline: TimelineReader) -> Readable | None:
-    """What the blocks at the path say: all parts of a tool call, of anything else the newest."""
+    """Return the text of the blocks at the path: all parts of a tool call, otherwise the newest block."""
     views = timeline.views
     entries = await timeline.entries(views.paths.find(str(path)))
     originals = [entry for entry in entries if not shows_again(entry, views)]
@@ -204,7 +204,7 @@ async def _recorded(path: LogicalPath, timeline: TimelineReader) -> Readable | N
 
 
 def _said_last(entries: list[Entry]) -> list[Entry]:
-    """Without the metadata, unless there is nothing else."""
+    """Return the entries without result digests; all of them if there are only digests."""
     return [entry for entry in entries if not isinstance(entry.block, ResultDigest)] or entries
 
 
@@ -225,7 +225,7 @@ async def _whole(entry: Entry, timeline: TimelineReader) -> Entry:
 
 
 def _said(entry: Entry) -> str:
-    """The text of the block's JSON form; the whole form where it has none."""
+    """Return the text of the block's JSON form; the whole JSON if it has no text."""
     if not isinstance(entry.block, Unknown) and (text := block_json(entry).text) is not None:
         return text
     return encode_block(entry).decode()

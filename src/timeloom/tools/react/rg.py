@@ -1,4 +1,4 @@
-"""react.rg: files of the workspace found by their names, and regions of text by what they say."""
+"""The tool `react.rg`: finds files of the workspace by name and text regions by content."""
 
 import asyncio
 import contextlib
@@ -26,19 +26,19 @@ from timeloom.tools.react.windows import split_lines
 from timeloom.tools.workspace import Workspace, WorkspaceError
 
 MAX_TEXT_BYTES: Final = 10 * 1024 * 1024
-"""Largest file that is searched, which is the largest that react.read shows."""
+"""Largest file that is searched, which is the largest that `react.read` shows."""
 
 MAX_SEARCHED_BYTES: Final = 256 * 1024 * 1024
-"""Most bytes that one call searches; what is left then is reported as not searched."""
+"""Most bytes that one call searches. The rest is reported as not searched."""
 
 MAX_FILES: Final = 50
-"""Most files of one result. Fewer hides what was found; more is not read by anybody."""
+"""Most files of one result. Fewer hides matches; more exceeds what a model reads."""
 
 HITS_PER_FILE: Final = 20
-"""Most lines told of one file. Fewer hides regions; more lets one file crowd out the others."""
+"""Most lines reported of one file. Fewer hides regions; more lets one file crowd out the others."""
 
 DEADLINE_S: Final = 20.0
-"""How long the search of contents or of names may take; what was found until then is the result."""
+"""Time limit of the search for names or contents. Matches found until then are the result."""
 
 _BATCH: Final = 100
 _SNIFFED_BYTES: Final = 8192
@@ -48,14 +48,14 @@ _AREAS: Final = frozenset({"files", "outputs", "attachments", "external"})
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A line that matches; a long one is cut."""
+    """A matching line; a long one is cut."""
 
     line: int
     text: str
 
 
 class FoundFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that was found; `read_items` are what react.read takes to show the regions."""
+    """A matching file; `read_items` are parameters for `react.read` that show the regions."""
 
     logical_path: str
     physical_path: str
@@ -68,7 +68,7 @@ class FoundFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RgStatus(msgspec.Struct, kw_only=True):
-    """The result of a search; `notes` say what was not searched and why."""
+    """The result of a search; `notes` state which parts were not searched and why."""
 
     files: list[FoundFile] = []
     searched_files: int = 0
@@ -77,7 +77,7 @@ class RgStatus(msgspec.Struct, kw_only=True):
     notes: list[str] = []
 
     def cut(self, note: str) -> None:
-        """Says once that something was left out."""
+        """Mark the result incomplete and add the note once."""
         self.complete = False
         if note not in self.notes:
             self.notes.append(note)
@@ -136,7 +136,7 @@ def _walked(workspace: Workspace, roots: Sequence[str], turn: TurnId, status: Rg
 
 
 def _folder(root: str, turn: TurnId) -> tuple[str, ...]:
-    """The names that lead from OUT_DIR to the folder or file."""
+    """Return the names that lead from OUT_DIR to the folder or file."""
     bare = root.rstrip("/")
     if not root:
         return ()
@@ -163,7 +163,10 @@ def _below(workspace: Workspace, folder: tuple[str, ...]) -> tuple[tuple[Physica
 
 
 async def _named_so(files: list[PhysicalPath], order: SearchOrder, status: RgStatus) -> list[PhysicalPath]:
-    """The files whose name or path matches; they are searched as lines of a file, so that no pattern can hang."""
+    """Return the files whose name or path matches.
+
+    The names are searched as lines of a temporary file, so that the deadline stops a slow pattern.
+    """
     lines = [line for place in files for line in (place.names[-1], str(place))]
     whole = msgspec.structs.replace(order, max_hits=len(lines), hits_per_file=max(1, len(lines)))
     with tempfile.TemporaryFile() as listing:
@@ -237,7 +240,7 @@ def _found_file(place: PhysicalPath, data: bytes, matches: list[Match]) -> Found
 
 
 def _read_items(path: str, lines: Sequence[int], count: int) -> Iterator[ReadItem]:
-    """The regions around these lines, joined where they touch; without lines, the beginning of the file."""
+    """Yield the regions around these lines, merged where they touch; without lines, the beginning of the file."""
     if not lines:
         yield ReadItem(path=path, line_start=1, line_count=max(1, min(count, _WHOLE_LINES)))
         return
@@ -256,7 +259,7 @@ def _read_items(path: str, lines: Sequence[int], count: int) -> Iterator[ReadIte
 def _opened(
     workspace: Workspace, files: Sequence[PhysicalPath], status: RgStatus
 ) -> Generator[list[tuple[PhysicalPath, int]]]:
-    """Those of the files that hold text and are not too large, open, until they were searched."""
+    """Open the files that contain text and are within the size limit; close them on exit."""
     with ExitStack() as stack:
         opened: list[tuple[PhysicalPath, int]] = []
         for place in files:

@@ -1,4 +1,4 @@
-"""Selecting files: the files that a path or a folder of some turn names, as the timeline knows them."""
+"""Selects the files that a file or folder path names, from the files that the timeline knows."""
 
 from typing import Final
 
@@ -9,19 +9,19 @@ from timeloom.tools.artifacts import ArtifactError
 from timeloom.tools.react.resolve import named
 
 MAX_SELECTED_FILES: Final = 100
-"""Most files that one call brings. Fewer splits real projects; more makes a result that crowds the prompt."""
+"""Most files that one call copies. Fewer splits real projects; more makes a result that crowds the prompt."""
 
 _PROBE: Final = "x"
 
 
 def selected(text: str, turn: TurnId, views: Views) -> tuple[FileForm, ...]:
-    """The file, or the files of the folder, that the text names; it may be logical or physical.
+    """Return the file, or the files of the folder, at a logical or physical path.
 
-    A folder ends with `/`, or is one because files are known below it. Of a folder that holds more than
-    `MAX_SELECTED_FILES` nothing is taken.
+    A folder path ends with `/`, or files are known below it. A folder with more than `MAX_SELECTED_FILES` files is
+    refused.
     """
     if text.endswith("/"):
-        # A name put behind it makes a path of the folder, which is checked as all paths are.
+        # Appending a name turns the folder into a path that is validated like any other.
         return _below(str(_file(text + _PROBE, turn)).removesuffix(_PROBE), views)
     path = _file(text, turn)
     known = views.artifacts.artifacts

@@ -1,4 +1,4 @@
-"""The set of react tools, ready for a registry."""
+"""Assembles the react tools for a registry."""
 
 from timeloom.tools.define import FunctionTool, tool
 from timeloom.tools.react.checkout import checkout
@@ -12,7 +12,7 @@ from timeloom.tools.react.write import write
 
 
 def react_tools(reading: Reading | None = None, hiding: Hiding | None = None) -> tuple[FunctionTool, ...]:
-    """All react tools; `reading` and `hiding` bring the limits and rules of the runtime."""
+    """Return all react tools; `reading` and `hiding` carry the limits and settings of the runtime."""
     return (
         tool("react.read", effect="pure", examples=('{"paths":["fi:turn_1.files/report.md"]}',))(
             (reading or Reading()).read

@@ -1,4 +1,4 @@
-"""What a call is about to change in a file, kept so that the same call can be made again after a crash."""
+"""Stores a file's content before a call changes it, so that the call can run again after a crash."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _NAME: Final = f"{UNSEEN}before"
 
 
 class Before(msgspec.Struct, frozen=True):
-    """A file as a call found it; no data where there was none."""
+    """The content of a file before a call; `data` is None if the file did not exist."""
 
     call: CallId
     path: str
@@ -21,14 +21,14 @@ class Before(msgspec.Struct, frozen=True):
 
 
 def keep_for_undo(path: PhysicalPath, context: ToolContext) -> None:
-    """Keeps the file as it is now, in the place of what an earlier call of the turn had kept."""
+    """Store the file's current content; this replaces the record of an earlier call of the turn."""
     workspace = Workspace(context.out_dir)
     before = Before(context.tool_call_id, str(path), workspace.read(path))
     workspace.write(_place(path), msgspec.msgpack.encode(before))
 
 
 def undo(path: PhysicalPath, context: ToolContext) -> None:
-    """Puts the file back as this very call found it, where it has run before."""
+    """Restore the file if this same call has already run."""
     workspace = Workspace(context.out_dir)
     before = _kept(workspace.read(_place(path)))
     if before is None or (before.call, before.path) != (context.tool_call_id, str(path)):
@@ -45,7 +45,7 @@ def _kept(data: bytes | None) -> Before | None:
     try:
         return msgspec.msgpack.decode(data, type=Before)
     except msgspec.DecodeError:
-        # A program of the turn may have written there: then nothing was kept.
+        # A program of the turn may have overwritten the record; then there is nothing to restore.
         return None
 
 

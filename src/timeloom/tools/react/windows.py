@@ -1,4 +1,4 @@
-"""Windows: the part of a text that a read shows, with its line numbers and what is left out."""
+"""Cuts the part of a text that a read shows, with line numbers and where to continue."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,18 +10,18 @@ from timeloom.core.render.foreign_text.fence import BAR, fence
 CountTokens = Callable[[str], int]
 
 _SHRINKINGS: Final = 12
-"""Times a window is made smaller to fit the tokens; each time it loses at least a tenth, so this is ample."""
+"""Attempts to shrink a window to its token limit. Each attempt removes at least a tenth, so this is ample."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The most that a window shows."""
+    """The size limits of a window."""
 
     symbols: int
     tokens: int
 
 
 class Span(msgspec.Struct, frozen=True):
-    """The lines asked for, counted from 1; the first begins at its symbol `symbol_start`, counted from 1."""
+    """The requested lines, counted from 1; the first begins at its symbol `symbol_start`, counted from 1."""
 
     line_start: int = 1
     line_count: int | None = None
@@ -31,9 +31,9 @@ class Span(msgspec.Struct, frozen=True):
 class Window(msgspec.Struct, frozen=True):
     """A part of a text, or all of it.
 
-    `text` has the lines themselves. `numbered` is how a part is shown, each line behind its number.
-    `first` to `last` are the lines that are fully in sight (`last` is below `first` where none is). `cut_symbols` are
-    those shown of the line after `last`, which was cut. `more` is what to ask for to go on.
+    `text` contains the lines themselves. `numbered` is the display form of a part, each line behind its number. `first`
+    to `last` are the lines shown in full; `last` is below `first` if there is none. `cut_symbols` is the number of
+    symbols shown of the line after `last`, which was cut. `more` is the span to request next.
     """
 
     text: str
@@ -47,17 +47,17 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of the text, shown as it is."""
+        """Whether the window is the complete text without line numbers."""
         return not self.numbered
 
     @property
     def lines(self) -> str:
-        """The lines fully in sight, of how many."""
+        """The range of fully shown lines and the total, such as `[1-20]/40`."""
         return _lines_of(self.first, self.last, self.total_lines)
 
 
 def whole_or_window(text: str, bounds: Bounds, count_tokens: CountTokens, span: Span | None = None) -> Window:
-    """The text itself where it is within the bounds and no part was asked for, else as much as is."""
+    """Return the complete text if it fits and no span was requested; otherwise as much of the span as fits."""
     lines = split_lines(text)
     if span is None and len(text) <= bounds.symbols and (tokens := count_tokens(text)) <= bounds.tokens:
         return Window(text, "", tokens, len(lines), 1, len(lines))
@@ -71,7 +71,7 @@ def whole_or_window(text: str, bounds: Bounds, count_tokens: CountTokens, span: 
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines without their line feeds; only line feeds end lines, and what follows the last is one if not empty."""
+    """Return the lines without line feeds. Only line feeds end lines, and an empty rest is not a line."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -86,7 +86,7 @@ def _window(lines: list[str], span: Span, symbols: int, count_tokens: CountToken
     for number in range(start, stop + 1):
         line = lines[number - 1][skipped:]
         left -= len(f"{number}{BAR} ") + 1
-        # Something is always shown, or whoever reads on would come here again.
+        # At least one symbol is shown; otherwise a caller that follows `more` would loop.
         room = max(left, 1) if not taken else left
         if len(line) > room:
             cut = max(0, room)
@@ -95,7 +95,7 @@ def _window(lines: list[str], span: Span, symbols: int, count_tokens: CountToken
         taken.append(line + "\n")
         left, last, skipped = left - len(line), number, 0
     more = None if last == stop else _rest(span, last + 1, skipped + cut, stop)
-    # A line of which only the end is in sight is not fully so.
+    # A line that begins after its first symbol is not shown in full.
     first = start + 1 if span.symbol_start > 1 and last >= start else start
     text = "".join(taken)
     begun = f"; line {start} is shown from its symbol {span.symbol_start} on" if first > start else ""

@@ -1,4 +1,4 @@
-"""react.write: a text becomes a file of the current turn."""
+"""The tool `react.write`: writes a text file of the current turn."""
 
 import asyncio
 from types import MappingProxyType
@@ -20,13 +20,13 @@ from timeloom.tools.workspace import UNSEEN, Workspace
 Channel = Literal["canvas", "timeline_text", "internal"]
 
 MAX_CONTENT_BYTES: Final = 8 * 1024 * 1024
-"""Largest text written in one call. Smaller refuses generated data; larger is more than a timeline keeps of a text."""
+"""Largest text written in one call. Smaller refuses generated data; larger exceeds what a timeline stores of a text."""
 
 MAX_NOTE_CHARS: Final = 1_000
-"""Longest note of a scratchpad. Notes stand in the prompt for good, so a longer one belongs into a file."""
+"""Longest scratchpad note. Notes stay in the prompt permanently, so a longer one belongs in a file."""
 
 SMALL_BYTES: Final = MappingProxyType({"text/html": 64, "image/svg+xml": 64, "text/csv": 8})
-"""Below this size a file of that type is unusually small; for all others `SMALL_TEXT_BYTES` holds."""
+"""Below this size a file of that type is unusually small; `SMALL_TEXT_BYTES` applies to all other types."""
 
 SMALL_TEXT_BYTES: Final = 16
 
@@ -35,7 +35,7 @@ async def write(
     context: ToolContext,
     path: Annotated[str, WritePath],
     *,
-    # Models write in the order of the catalogue: what is internal is known as such before its text is shown.
+    # Models write parameters in this order, so the channel is known before the content is streamed to the user.
     channel: Channel = "canvas",
     content: str,
     kind: Kind = "file",
@@ -75,7 +75,7 @@ async def write(
 
 
 def writable(path: str, context: ToolContext) -> Rewritten:
-    """The file of the current turn that the path means; raises where tools do not write."""
+    """Return the file of the current turn for the path; raise if tools may not write there."""
     target = rewrite(path, context.turn_id)
     if not target.writable:
         raise PathError("path_read_only", "the path names an attachment; write to files/ or outputs/ instead")
@@ -85,7 +85,7 @@ def writable(path: str, context: ToolContext) -> Rewritten:
 
 
 def moved_notices(target: Rewritten) -> tuple[ToolNotice, ...]:
-    """The notice that another turn's path was moved into the current turn."""
+    """Return the notice that a path of another turn was rewritten to the current turn."""
     if not target.changed:
         return ()
     said = f"the path named a file of another turn; the file written is {target.physical} of the current turn"
@@ -93,13 +93,13 @@ def moved_notices(target: Rewritten) -> tuple[ToolNotice, ...]:
 
 
 def text_mime(name: str) -> str:
-    """The type of a text file of that name."""
+    """Return the MIME type of a text file with that name."""
     found = mime_of(name)
     return "text/plain" if found == UNKNOWN else found
 
 
 def sources_cited(text: str, pool: SourcesPool) -> tuple[int, ...]:
-    """The sources of the pool that citation tokens in the text name, each once, in their order."""
+    """Return the sources of the pool that the text cites, each once, in order of appearance."""
     sids = dict.fromkeys(sid for token in TOKEN.finditer(text) for sid in sids_of(token[0]))
     return tuple(sid for sid in sids if pool.get(sid))
 
@@ -128,7 +128,7 @@ def _check_type(name: str) -> None:
 
 
 def _refused(written: Artifact, notices: tuple[ToolNotice, ...]) -> Outcome:
-    """The outcome of an empty text: what was meant to be written, with the error in its metadata."""
+    """Return the outcome for an empty text: the intended file with the error in its metadata."""
     error = ToolError(code="tool_result_error", message="the content is empty, so no file was written")
     failed = replace(written, text=None, sources_used=(), size_bytes=0, write_warning="", error=error, meta_only=True)
     return Outcome(notices=notices, artifacts=(failed,), error=error)

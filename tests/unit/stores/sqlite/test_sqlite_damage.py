@@ -396,7 +396,7 @@ def test_when_a_part_of_the_list_is_lost_the_check_goes_on_with_the_rest(tmp_pat
     asyncio.run(fill())
     wipe(tmp_path, leaf_pages(tmp_path, "conversations")[1])
     verified = asyncio.run(check())
-    lost = [finding for finding in verified.findings if "of unknown name" in finding.message]
+    lost = [finding for finding in verified.findings if "whose id is unknown" in finding.message]
     assert lost
     assert verified.conversations + len(lost) == count
 

@@ -1,4 +1,4 @@
-"""An answer on its way: citations become numbers, and complete blocks of Markdown come out one by one."""
+"""Splits a streamed answer into Markdown blocks and replaces citation markers by source numbers."""
 
 from collections.abc import Iterable
 
@@ -10,33 +10,33 @@ from timeloom.core.sources import SourceRow
 
 
 class AnswerStream:
-    """One answer, fed as it is written."""
+    """One answer of the model, fed piece by piece."""
 
     def __init__(self, rows: Iterable[SourceRow], *, links: bool) -> None:
-        # Without links the mark is the number alone; the address stands in the list below the answer.
+        # Without links a citation is only a number; the list below the answer shows the address.
         known = [{"sid": row.sid, "title": row.title, "url": row.url if links else ""} for row in rows]
         self._citations = CitationRewriter(known)
         self._blocks = MarkdownBlocks()
         self._said: list[str] = []
         self.shown = 0
-        """How many blocks have come out."""
+        """The number of blocks returned so far."""
 
     def feed(self, text: str) -> list[MarkdownBlock]:
-        """The blocks that this text completed."""
+        """Add text and return the blocks that it completed."""
         self._said.append(text)
         return self._out(self._blocks.feed(self._citations.feed(harmless(text.replace("\r", "")))))
 
     def close(self) -> list[MarkdownBlock]:
-        """What is left."""
+        """End the answer and return the remaining blocks."""
         return self._out(self._blocks.feed(self._citations.close()) + self._blocks.close())
 
     @property
     def live(self) -> MarkdownBlock | None:
-        """The block that is being written."""
+        """The incomplete block at the end of the text."""
         return self._blocks.live
 
     def is_of(self, text: Text) -> bool:
-        """Whether this is the answer that was stored, in place or by reference."""
+        """Return whether the streamed text equals the stored answer, inline or by reference."""
         said = "".join(self._said)
         return said == text if isinstance(text, str) else ref_of(said.encode("utf-8", "replace")) == text
 

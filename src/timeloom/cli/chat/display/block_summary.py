@@ -1,4 +1,4 @@
-"""The gist of a block: what it says, in a few words on one line."""
+"""Summarizes a block on one line."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ GIST_CHARS: Final = 160
 
 
 def gist(block: AnyBlock) -> str:
-    """What the block says, on one line, without anything a terminal would obey."""
+    """Return the content of the block on one sanitized line; a large payload is shown as its size."""
     said = _said(block)
     if isinstance(said, BlobRef):
         return f"({said.size_bytes:,} bytes)"

@@ -1,4 +1,4 @@
-"""Figures as people read them: durations, sizes, tokens and money."""
+"""Formats durations, sizes, counts, tokens and costs for people."""
 
 import math
 from typing import Final
@@ -12,7 +12,7 @@ _KILO: Final = 1000
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `2 min 5 s`."""
+    """Format a duration: `0.4 s`, `12 s`, `2 min 5 s`."""
     if seconds < _CLOSE_S:
         return f"{max(seconds, 0):.1f} s"
     minutes, rest = divmod(round(seconds), _MINUTE_S)
@@ -20,19 +20,19 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """`812 bytes`, `3.4 kB`, `1.2 MB`."""
+    """Format a number of bytes: `812 bytes`, `3.4 kB`, `1.2 MB`."""
     if count < _KILO:
         return f"{count} byte{'' if count == 1 else 's'}"
     return f"{count / _KILO:.1f} kB" if count < _KILO * _KILO else f"{count / _KILO / _KILO:.1f} MB"
 
 
 def counted(count: int, one: str) -> str:
-    """`1 round`, `3 rounds`."""
+    """Format a count with its noun: `1 round`, `3 rounds`."""
     return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 def money(spend: Spend) -> str:
-    """What was paid, as exactly as it is known."""
+    """Format the cost in dollars; `at least $…` or `price unknown` where prices are missing."""
     dollars = spend.cost_nano_usd / NANO
     said = f"${dollars:.2f}" if dollars >= 1 or not dollars else f"${dollars:.{_digits(dollars)}f}"
     if not spend.unknown_costs:
@@ -41,7 +41,7 @@ def money(spend: Spend) -> str:
 
 
 def cost_line(spend: Spend) -> str:
-    """What some part of a conversation took, on one line."""
+    """Format the rounds, calls, tokens and cost of a turn or conversation on one line."""
     sent = spend.input_tokens + spend.cache_read_tokens + spend.cache_write_tokens
     cached = f" ({spend.cache_read_tokens * 100 // sent}% from cache)" if sent and spend.cache_read_tokens else ""
     parts = [
@@ -55,5 +55,5 @@ def cost_line(spend: Spend) -> str:
 
 
 def _digits(dollars: float) -> int:
-    """How many decimals it takes to say two digits of a small sum."""
+    """Return the number of decimals that shows two significant digits of an amount below one dollar."""
     return min(1 - math.floor(math.log10(dollars)), 9)

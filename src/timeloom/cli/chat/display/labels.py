@@ -1,4 +1,4 @@
-"""Wording: calls, results, plans and ends of turns in a few words each."""
+"""Makes short labels for calls, results, plans and the ends of turns."""
 
 import json
 from contextlib import suppress
@@ -14,10 +14,10 @@ from timeloom.core.plans.marks import marker
 from timeloom.core.plans.snapshot import PlanSnapshot
 
 MAX_SHORT_BYTES: Final = 65_536
-"""Largest parameters that are read to be shown in short."""
+"""Largest parameters that are parsed for a label; larger ones are not worth the time."""
 
 MAX_PLAN_LINES: Final = 20
-"""Most steps of a new plan that are printed; `/plan` shows all."""
+"""Maximum number of lines printed for a new plan; `/plan` shows up to 50."""
 
 _VALUE_CHARS: Final = 40
 _LEAST_LINES: Final = 2
@@ -25,20 +25,20 @@ _RESULT_CHARS: Final = 160
 
 ENDS: Final[dict[EndReason, str]] = {
     "completed": "done",
-    "exited": "the agent left the turn",
+    "exited": "the agent ended the turn without an answer",
     "stopped": "stopped",
     "cancelled": "cancelled",
-    "max_iterations": "no answer within the rounds it may have",
+    "max_iterations": "no answer within the maximum number of rounds",
     "budget_exhausted": "the budget is used up",
     "refused": "refused",
-    "protocol_failure": "the model's answers could not be carried out",
+    "protocol_failure": "the model's replies were invalid",
     "provider_error": "the model did not answer",
-    "runtime_error": "something went wrong in timeloom itself",
+    "runtime_error": "an internal error of timeloom",
 }
 
 
 def short_params(params: Text) -> str:
-    """The parameters of a call as `name=value`, each cut short."""
+    """Return the parameters of a call as `name=value` pairs with shortened values."""
     if not isinstance(params, str) or len(params) > MAX_SHORT_BYTES:
         return "(long)"
     try:
@@ -51,9 +51,9 @@ def short_params(params: Text) -> str:
 
 
 def full_params(params: str) -> str:
-    """The parameters of a call as JSON on lines of their own, each character as itself if it can be seen."""
+    """Return the parameters of a call as indented JSON; only unprintable characters are escaped."""
     try:
-        # Read and written anew: an escape could hide what the tool will read.
+        # Parsed and encoded again, because an escape could hide the text that the tool will read.
         text = json.dumps(json.loads(params), ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
         text = params
@@ -61,7 +61,7 @@ def full_params(params: str) -> str:
 
 
 def line_params(params: Text, most: int) -> str:
-    """The start of a call's parameters as JSON on one line, each character as itself if it can be seen."""
+    """Return the first `most` characters of the parameters as JSON on one line; unprintable characters are escaped."""
     if not isinstance(params, str):
         return ""
     text = params
@@ -72,7 +72,7 @@ def line_params(params: Text, most: int) -> str:
 
 
 def result_words(results: list[AnyBlock]) -> str:
-    """What a call came to, on one line."""
+    """Summarize the results of a call on one line: files, sizes and status texts."""
     words: list[str] = []
     for block in results:
         match block:
@@ -91,7 +91,7 @@ def result_words(results: list[AnyBlock]) -> str:
 
 
 def error_in(block: AnyBlock) -> ToolError | None:
-    """Why the call failed, if this is what says so."""
+    """Return the error of a result block; None for a success or another block."""
     match block:
         case ResultDigest(digest=digest):
             return digest.error
@@ -102,7 +102,7 @@ def error_in(block: AnyBlock) -> ToolError | None:
 
 
 def plan_lines(plan: PlanSnapshot, most: int = 50) -> list[str]:
-    """The plan as a checklist of at most so many lines, around the step that is under way."""
+    """Return the plan as a checklist of at most `most` lines around the current step."""
     steps = [f"{marker(status)} {one_line(step)}" for step, status in zip(plan.steps, plan.statuses, strict=True)]
     if len(steps) <= most:
         return steps
@@ -116,7 +116,7 @@ def plan_lines(plan: PlanSnapshot, most: int = 50) -> list[str]:
 
 
 def plan_changes(before: PlanSnapshot | None, plan: PlanSnapshot) -> list[str]:
-    """What is new since the plan was last shown: all of it, or the steps that have moved."""
+    """Return the steps whose status changed; the whole checklist if the plan or its steps are new."""
     if before is None or before.plan_id != plan.plan_id or before.steps != plan.steps:
         return plan_lines(plan, MAX_PLAN_LINES)
     steps = zip(before.statuses, plan.statuses, plan.steps, strict=True)
@@ -124,13 +124,13 @@ def plan_changes(before: PlanSnapshot | None, plan: PlanSnapshot) -> list[str]:
 
 
 def ending(block: TurnEnded) -> str:
-    """Why a turn ended without an answer, in plain words."""
+    """Describe why a turn ended without an answer."""
     said = one_line(block.text, 300) if block.text else ""
     return f"{ENDS[block.reason]}: {said}" if said else ENDS[block.reason]
 
 
 def _with_signs(text: str) -> str:
-    """The text with an escape for whatever cannot be seen, or would begin a line of its own."""
+    """Return the text with JSON escapes for unprintable characters; line feeds stay."""
     if text.isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)

@@ -1,4 +1,4 @@
-"""Markdown in blocks: a text that arrives in pieces, cut where one block ends and the next begins."""
+"""Splits streamed Markdown into blocks."""
 
 import re
 from typing import Final, Literal
@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 MAX_LIVE_CHARS: Final = 4_000
-"""How much of a block that is still being written is shown; more makes every redraw of a long one slower."""
+"""Maximum length of the live block. A larger value slows down every redraw of a long block."""
 
 _FENCE: Final = re.compile(r" {0,3}(?P<marks>`{3,}(?=[^`]*\Z)|~{3,})")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|\Z)")
@@ -18,7 +18,7 @@ Kind = Literal["none", "prose", "quote", "item", "fence"]
 
 
 class MarkdownBlock(msgspec.Struct, frozen=True):
-    """One block, or one item of a list; `gap` says whether an empty line stood before it, `number` counts the item."""
+    """One block or list item; `gap`: an empty line precedes it; `number`: its number in an ordered list."""
 
     text: str
     gap: bool = False
@@ -26,7 +26,7 @@ class MarkdownBlock(msgspec.Struct, frozen=True):
 
 
 class MarkdownBlocks:
-    """Gives out each block when it is complete; what is being written can be seen at any time."""
+    """Splits Markdown into blocks: returns each block once it is complete, and shows the incomplete one as `live`."""
 
     def __init__(self) -> None:
         self._partial: list[str] = []
@@ -39,7 +39,7 @@ class MarkdownBlocks:
         self._done: list[MarkdownBlock] = []
 
     def feed(self, text: str) -> list[MarkdownBlock]:
-        """The blocks that this text completed."""
+        """Add text and return the blocks that it completed."""
         *whole, rest = text.split("\n")
         for line in whole:
             self._take("".join((*self._partial, line)))
@@ -49,7 +49,7 @@ class MarkdownBlocks:
         return self._given()
 
     def close(self) -> list[MarkdownBlock]:
-        """The last block, complete or not."""
+        """End the text and return the remaining blocks."""
         if self._partial:
             self._take("".join(self._partial))
             self._partial.clear()
@@ -58,7 +58,7 @@ class MarkdownBlocks:
 
     @property
     def live(self) -> MarkdownBlock | None:
-        """The block that is being written; of a long one its end."""
+        """The incomplete block; only the end of a long one."""
         lines = [*self._lines, *(["".join(self._partial)] if self._partial else [])]
         if not lines:
             return None
@@ -102,14 +102,14 @@ class MarkdownBlocks:
 
     def _take_blank(self, line: str) -> None:
         if self._kind == "item":
-            # What follows may still belong to the item.
+            # The next line may still belong to the item.
             self._blank = True
             return
         self._flush()
         self._blank = True
 
     def _begins(self, line: str) -> bool:
-        """Whether a block begins with this line that is not blank."""
+        """Return whether a new block begins at this line, which is not blank."""
         if self._kind == "none":
             return True
         if self._kind == "item":
@@ -117,7 +117,7 @@ class MarkdownBlocks:
         starts = _starts(line)
         if self._kind == "quote":
             return bool(starts) and starts != "quote"
-        # A rule under prose makes a heading of it.
+        # A line of dashes under prose makes it a heading.
         return bool(starts) and not (set(line.strip()) <= {"-"} and starts != "item")
 
     def _begin(self, line: str) -> None:
@@ -142,7 +142,7 @@ class MarkdownBlocks:
 
 
 def _starts(line: str) -> Kind | None:
-    """What begins at this line even where other text stands right before it."""
+    """Return the kind of block that this line starts even without a blank line before it; None for plain text."""
     if _FENCE.match(line):
         return "fence"
     if _HEADING.match(line) or _RULE.match(line):

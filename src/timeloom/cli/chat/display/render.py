@@ -1,4 +1,4 @@
-"""Drawing: Markdown and plain lines as text for a terminal of some width, with or without colour and links."""
+"""Renders Markdown and plain lines as terminal text, with or without colour and links."""
 
 import io
 import os
@@ -18,10 +18,10 @@ from timeloom.cli.chat.display.markdown_blocks import MarkdownBlock
 from timeloom.cli.sanitize import harmless
 
 MAX_MARKDOWN_CHARS: Final = 20_000
-"""Longest block that is laid out as Markdown; a longer one is shown as it was written, for layout takes long."""
+"""Longest block that is rendered as Markdown. A longer one is printed as source text, because layout is slow."""
 
 LEAST_COLUMNS: Final = 10
-"""Narrower terminals are drawn for as if they had this many columns."""
+"""Minimum width for rendering; narrower terminals are treated as if they had this many columns."""
 
 Style = Literal["plain", "quiet", "strong", "bad", "good", "link"]
 
@@ -41,7 +41,7 @@ _PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable(["strikethroug
 
 
 class Drawing:
-    """Makes text for a terminal; nothing that others wrote comes through as a control character."""
+    """Renders sanitized text for a terminal: no control character of the input reaches the output."""
 
     def __init__(self, columns: Callable[[], int], *, colour: bool = True, links: bool = False) -> None:
         self._columns = columns
@@ -50,35 +50,35 @@ class Drawing:
 
     @property
     def columns(self) -> int:
-        """How wide a line may be."""
+        """The width of a line in columns, at least `MIN_COLUMNS`."""
         return max(self._columns(), LEAST_COLUMNS)
 
     def line(self, text: str, style: Style = "plain", *, indent: int = 0) -> str:
-        """The text, wrapped, with every further line indented; a style of its own."""
+        """Return the text, wrapped and styled; every line after the first is indented."""
         indent = min(indent, self.columns // 2)
         room = max(self.columns - indent, LEAST_COLUMNS)
         first, broken, others = harmless(text).partition("\n")
-        # The first line has the room that the others give up.
+        # The first line also uses the columns of the indent.
         head = chop_cells(first, indent)[0] if indent and first else ""
         lines = [*_wrapped(first[len(head) :], room), *(_wrapped(others, room) if broken else [])]
         laid_out = "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
         return self._drawn(Text(laid_out, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
 
     def cut(self, text: str, style: Style = "plain", end: str = "") -> str:
-        """The text on one line, cut where the terminal ends; `end` keeps up to half of the line for itself."""
+        """Return the text on one line, cut to the width; `end` is appended and keeps up to half of the line."""
         words, last = (" ".join(harmless(one).split("\n")) for one in (text, end))
         last = _cut(last, max(self.columns // 2, self.columns - 1 - cell_len(words))) if last else ""
         words = _cut(words, self.columns - 1 - cell_len(last)) + last
         return self._drawn(Text(words, style=_STYLES[style], no_wrap=True, overflow="ignore"), self.columns)
 
     def link(self, label: str, url: str, *, indent: int = 0) -> str:
-        """The label as a link, where the terminal takes links and the address is one of the web; wrapped, indented."""
+        """Return the wrapped label, as a link if the terminal supports links and the URL is http, https or mailto."""
         style = f"link {url}" if self.links and _WEB.match(url) else ""
         drawn = self._drawn(Text(harmless(label), style=style), max(self.columns - indent, LEAST_COLUMNS))
         return drawn.replace("\n", "\n" + " " * indent)
 
     def markdown(self, block: MarkdownBlock, *, links: bool | None = None) -> str:
-        """The block, laid out; as it was written where it is too large or too deep for the terminal."""
+        """Return the rendered block; its source text if it is too long or too deeply nested for the width."""
         links = self.links if links is None else links
         text = harmless(block.text)
         if len(text) > MAX_MARKDOWN_CHARS:
@@ -108,7 +108,7 @@ class Drawing:
 
 
 def takes_links(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal is one that shows links; FORCE_HYPERLINK=1 or 0 says so for others."""
+    """Return whether the terminal is known to show links; `FORCE_HYPERLINK=1` or `0` overrides this."""
     forced = environ.get("FORCE_HYPERLINK")
     if forced is not None:
         return forced != "0"
@@ -126,7 +126,7 @@ _VTE_WITH_LINKS: Final = 5000
 
 
 class _CodeBlock(CodeBlock):
-    """Code in the terminal's own colours, indented, so that it can be copied."""
+    """Code in the terminal's colours, indented and without a frame, so that it can be copied."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
@@ -136,13 +136,13 @@ class _CodeBlock(CodeBlock):
 
 
 class _Heading(Heading):
-    """A heading where prose begins, not in the middle."""
+    """A heading aligned to the left; rich centres it by default."""
 
     LEVEL_ALIGN = {}  # noqa: RUF012 - as the library has it
 
 
 class _Document(Markdown):
-    """Tokens that were parsed, and made harmless, before."""
+    """A Markdown document made from tokens that were parsed and sanitized before."""
 
     elements = {**Markdown.elements, "fence": _CodeBlock, "code_block": _CodeBlock, "heading_open": _Heading}  # noqa: RUF012
 
@@ -152,7 +152,7 @@ class _Document(Markdown):
 
 
 def _least_columns(tokens: Iterable[Token]) -> int:
-    """How many columns lists and quotes inside one another, or a table, need to be laid out readably."""
+    """Return the columns that the nested lists and quotes, or the widest table, need to be readable."""
     deepest = here = cells = most_cells = 0
     for token in tokens:
         if token.type in ("bullet_list_open", "ordered_list_open", "blockquote_open"):
@@ -169,7 +169,7 @@ def _least_columns(tokens: Iterable[Token]) -> int:
 
 
 def _make_harmless(tokens: Iterable[Token]) -> None:
-    """Takes control characters out of what the parser decoded, and leaves links only to the web."""
+    """Remove control characters from the parsed tokens, and all links except http, https and mailto."""
     for token in tokens:
         token.content = harmless(token.content)
         token.info = harmless(token.info)
@@ -190,6 +190,6 @@ def _cut(text: str, columns: int) -> str:
 
 
 def _trimmed(line: str) -> str:
-    """The line without the blanks that fill it up to its width."""
+    """Return the line without its trailing spaces."""
     found = _TRAILING.search(line)
     return line if found is None else line[: found.start()] + found[0].replace(" ", "")

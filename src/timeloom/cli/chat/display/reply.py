@@ -1,4 +1,4 @@
-"""A reply on its way: the answer printed as its blocks are complete, thinking folded into a line."""
+"""Prints a streamed reply: each complete block of the answer, and thinking as one line."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,11 +12,11 @@ from timeloom.core.sources import SourceRow
 from timeloom.core.stream.live_reply import LiveDelta
 
 MAX_NOTE_CHARS: Final = 400
-"""How much of a note is kept to show it while it is written."""
+"""Maximum length of the note that is shown while the model writes it; only its end is kept."""
 
 
 class ArrivingReply:
-    """One reply of a model, from its first word until it is stored or withdrawn."""
+    """One streamed reply of a model, until it is stored or withdrawn."""
 
     def __init__(self, page: Page, sources: Callable[[], Iterable[SourceRow]], now: Callable[[], float]) -> None:
         self._page = page
@@ -32,11 +32,11 @@ class ArrivingReply:
 
     @property
     def thoughts(self) -> str:
-        """What was thought so far."""
+        """The thinking received so far."""
         return "".join(self._thoughts)
 
     def take(self, delta: LiveDelta) -> None:
-        """Takes text that the model writes."""
+        """Add a piece of text that the model streamed."""
         if self._deaf:
             return
         match delta.channel:
@@ -54,7 +54,7 @@ class ArrivingReply:
         self.fold_thinking()
 
     def fold_thinking(self, *, told: bool = False) -> None:
-        """Prints one line for what was thought; `told` where it is known to have been, though nothing came of it."""
+        """Print one line for finished thinking; `stored` prints it even if no thinking was streamed."""
         if self._thinking_since is not None:
             self._page.say(f"· thought for {duration(self._now() - self._thinking_since)}")
             self._folded = True
@@ -64,11 +64,11 @@ class ArrivingReply:
         self._thinking_since = None
 
     def noted(self) -> None:
-        """The note is stored, and printed by whoever heard so."""
+        """Clear the live note: it is stored, and the caller prints it."""
         self._noting = ""
 
     def complete(self, text: Text) -> bool:
-        """Prints what is left of the answer that was stored; False where it did not come this way."""
+        """Print the rest of the stored answer; returns False if it was not streamed, so the caller must print it."""
         self.fold_thinking()
         stream = next((one for one in self._answers.values() if one.is_of(text)), None)
         if stream is None:
@@ -80,7 +80,7 @@ class ArrivingReply:
         return True
 
     def withdraw(self) -> None:
-        """Says that what was shown of an answer is none; what was not printed yet goes."""
+        """Discard the live text, and print a remark if parts of the withdrawn answer were printed."""
         if any(stream.shown for stream in self._answers.values()):
             self._page.say("(withdrawn: that was not the answer)")
         self._answers.clear()
@@ -88,7 +88,7 @@ class ArrivingReply:
         self._written = 0
 
     def break_off(self) -> None:
-        """Prints what had come before the user changed course; what still comes is of no interest."""
+        """Print the text received before the user interrupted the reply, and ignore all later text."""
         self.fold_thinking()
         for stream in self._answers.values():
             for block in stream.close():
@@ -99,13 +99,13 @@ class ArrivingReply:
 
     @property
     def live(self) -> MarkdownBlock | None:
-        """What is being written and not printed yet."""
+        """The text that was received and not printed yet."""
         block = next((live for stream in self._answers.values() if (live := stream.live)), None)
         return MarkdownBlock(self._noting) if block is None and self._noting else block
 
     @property
     def doing(self) -> str:
-        """What the model does, in a few words; empty where it has not begun."""
+        """The model's activity in a few words; empty before the first text."""
         if self._thinking_since is not None:
             return f"thinking {duration(self._now() - self._thinking_since)}"
         if self._written:

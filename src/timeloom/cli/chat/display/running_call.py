@@ -1,4 +1,4 @@
-"""A call that runs: what it does as long as it does, and what it came to."""
+"""Shows a running tool call and prints its result."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,12 +11,12 @@ from timeloom.core.blocks import AnyBlock
 from timeloom.core.ids import CallId
 
 MAX_TAIL_CHARS: Final = 400
-"""How much of a tool's own output is kept to show what it is doing."""
+"""Maximum length of tool output that is kept to show progress; only its end is kept."""
 
 
 @dataclass(slots=True)
 class RunningCall:
-    """A call with all that has come of it."""
+    """A tool call with its streamed output and its results so far."""
 
     call_id: CallId
     words: str
@@ -25,20 +25,20 @@ class RunningCall:
     results: list[AnyBlock] = field(default_factory=list[AnyBlock])
 
     def hear(self, text: str) -> None:
-        """Takes what the tool says while it runs."""
+        """Add output that the tool streamed."""
         self.said = (self.said + text)[-MAX_TAIL_CHARS:]
 
     def doing(self, now: float) -> str:
-        """What it does, on one line."""
+        """Return the call, its duration and its last line of output, on one line."""
         last = self.said.rstrip().rpartition("\n")[2]
         return f"{self.words} {duration(now - self.since)}{f' · {last}' if last else ''}"
 
     def is_over(self, block: AnyBlock | None) -> bool:
-        """Whether nothing more comes of it, now that this has happened."""
+        """Return whether the call is complete: it has results, and the next block belongs to something else."""
         return bool(self.results) and getattr(block, "tool_call_id", None) != self.call_id
 
     def close(self, page: Page, now: float) -> None:
-        """Prints what it came to."""
+        """Print the result or the error of the call."""
         took = duration(now - self.since)
         error = next((found for block in self.results if (found := error_in(block))), None)
         if error:

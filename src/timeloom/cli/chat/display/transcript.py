@@ -1,4 +1,4 @@
-"""The page: words, lines and Markdown printed one below the other, with an empty line between what is of two kinds."""
+"""Prints messages, lines and Markdown below each other, with an empty line between different kinds."""
 
 from collections.abc import Iterable
 from typing import Final, Protocol
@@ -10,40 +10,40 @@ from timeloom.cli.sanitize import harmless, one_line
 from timeloom.core.sources import SourceRow
 
 _LEAST_MEANING: Final = 30
-"""Columns without which a meaning is better read on lines of its own."""
+"""Minimum columns of the second column; with fewer, it is printed below the first."""
 
 
 class Paper(Protocol):
-    """Where a page is printed."""
+    """The device that a transcript is printed on."""
 
     def print(self, text: str) -> None:
-        """Puts the text above what is live, for good."""
+        """Print the text above the live area; it stays there."""
         ...
 
     def refresh(self) -> None:
-        """Says that what is live has changed."""
+        """Redraw the live area."""
         ...
 
     def title(self, text: str) -> None:
-        """Says what the conversation is called."""
+        """Show the title of the conversation."""
         ...
 
 
 class Page:
-    """Prints for good; whatever others wrote comes out harmless."""
+    """Prints sanitized output permanently above the live area."""
 
     def __init__(self, paper: Paper, drawing: Drawing) -> None:
         self._paper = paper
         self.drawing = drawing
         self.last_kind = ""
-        """The kind of what was printed last."""
+        """The kind of the newest output."""
 
     def say(self, text: str, style: Style = "quiet", kind: str = "work", *, indent: int = 2) -> None:
-        """Prints words of our own, with further lines indented."""
+        """Print a message of the program; every line after the first is indented."""
         self.put(kind, self.drawing.line(text, style, indent=indent))
 
     def row(self, name: str, meaning: str, width: int, kind: str) -> None:
-        """Prints a name with what it means beside it, or below where there is no room."""
+        """Print a name with its meaning beside it, or below it on a narrow terminal."""
         if width + _LEAST_MEANING <= self.drawing.columns:
             self.say(f"{name:<{width}}{meaning}", "plain", kind, indent=width)
         else:
@@ -51,40 +51,40 @@ class Page:
             self.say(f"  {meaning}", "quiet", kind)
 
     def line(self, text: str, style: Style = "quiet", kind: str = "work", *, end: str = "") -> None:
-        """Prints words on one line, cut where the terminal ends; `end` is cut last."""
+        """Print text on one line, cut to the width; `end` is cut last."""
         self.put(kind, self.drawing.cut(text, style, end))
 
     def echo(self, text: str) -> None:
-        """Prints what the user said."""
+        """Print a message of the user."""
         self.put("you", self.drawing.line(f"> {text}", "strong", indent=2), apart=True)
 
     def markdown(self, text: str, kind: str = "answer", sources: Iterable[SourceRow] = ()) -> None:
-        """Prints a whole text; its citations are numbers of these sources."""
+        """Print a complete Markdown text; its citations become the numbers of these sources."""
         stream = AnswerStream(sources, links=self.drawing.links)
         for n, block in enumerate(stream.feed(text) + stream.close()):
             self.put(kind, self.drawing.markdown(block), apart=block.gap or not n)
 
     def block(self, block: MarkdownBlock, kind: str = "answer") -> None:
-        """Prints one block of Markdown."""
+        """Print one block of Markdown."""
         self.put(kind, self.drawing.markdown(block), apart=block.gap)
 
     def sources(self, rows: Iterable[SourceRow]) -> None:
-        """Prints these sources with their numbers."""
+        """Print the sources with their numbers."""
         for row in rows:
             self.put("sources", self._source_line(row))
 
     def put(self, kind: str, text: str, *, apart: bool = False) -> None:
-        """Prints text that was drawn already."""
+        """Print rendered text, after an empty line if `apart` is set or the kind changes."""
         blank = self.last_kind and (apart or kind != self.last_kind)
         self.last_kind = kind
         self._paper.print(f"\n{text}" if blank else text)
 
     def refresh(self) -> None:
-        """Says that what is live has changed."""
+        """Redraw the live area."""
         self._paper.refresh()
 
     def title(self, text: str) -> None:
-        """Says what the conversation is called."""
+        """Show the title of the conversation."""
         self._paper.title(one_line(text, 80))
 
     def _source_line(self, row: SourceRow) -> str:

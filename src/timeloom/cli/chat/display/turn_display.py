@@ -1,4 +1,4 @@
-"""The report of a turn: what has happened is printed for good, what is happening is shown until it has."""
+"""Displays a turn: prints finished events, and shows running ones in the live area."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -50,11 +50,11 @@ MAX_LIVE_PLAN: Final = 8
 MAX_PENDING: Final = 3
 
 OF_MODELS: Final = frozenset({"answer", "thinking", "timeline_text", "canvas", "code"})
-"""The channels on which a model is heard; on all others a tool is."""
+"""Channels that carry model output; all other channels carry tool output."""
 
 
 class Report:
-    """Takes the events of one conversation's turns; where the same thing comes live and stored, it is shown once."""
+    """Displays the events of a conversation's turns; text that arrives streamed and stored is shown once."""
 
     def __init__(self, page: Page, now: Callable[[], float]) -> None:
         self._page = page
@@ -62,34 +62,34 @@ class Report:
         self.attend(Views)
 
     def attend(self, views: Callable[[], Views]) -> None:
-        """Turns to a conversation, of which these are the views."""
+        """Switch to another conversation, whose views `views` returns."""
         self._views = views
         self._reply = ArrivingReply(self._page, self._rows, self._now)
         self._thought = ""
         self.offers: tuple[str, ...] = ()
-        """What the last answer suggests to say next."""
+        """The follow-up messages that the last answer suggests."""
         self._plan: PlanSnapshot | None = None
         self._forget()
 
     @property
     def thinking(self) -> str:
-        """What the model thought last."""
+        """The model's newest thinking."""
         return self._reply.thoughts or self._thought
 
     def begin(self) -> None:
-        """A turn runs from now on."""
+        """Start the display of a running turn."""
         self._since = self._now()
         self.offers = ()
         self._page.refresh()
 
     def end(self) -> None:
-        """The turn is over, or waits."""
+        """End the live display: the turn ended or waits for approval."""
         self._close_call(None)
         self._forget()
         self._page.refresh()
 
     def delta(self, delta: LiveDelta) -> None:
-        """Takes text on its way."""
+        """Show a piece of streamed text."""
         if delta.channel in OF_MODELS:
             self._reply.take(delta)
         elif self._call:
@@ -97,12 +97,12 @@ class Report:
         self._page.refresh()
 
     def compaction(self, compaction: Compaction) -> None:
-        """Takes that older parts are summed up, which the stored summary does not tell the size of."""
+        """Print how many tokens a compaction saved, which the stored summary does not contain."""
         if compaction.status == "completed":
             self._page.say(f"· {compaction.before_tokens} tokens of prompt became {compaction.after_tokens}")
 
     def block(self, entry: Entry) -> None:
-        """Takes an entry that is stored."""
+        """Print a stored entry."""
         block = entry.block
         if getattr(block, "tool_call_id", None) in self._views().visible.inner:
             self._called_by_a_program(block)
@@ -127,12 +127,12 @@ class Report:
         self._page.refresh()
 
     def sources(self, sids: Iterable[int]) -> None:
-        """Prints the sources of these numbers."""
+        """Print the sources with these numbers."""
         rows = self._views().sources.pool.rows
         self._page.sources(rows[sid] for sid in sids if sid in rows)
 
     def live(self, most: int) -> list[str]:
-        """What is happening now, in at most so many lines, as text for the terminal."""
+        """Return the live area as terminal text, in at most `most` lines."""
         foot = [self._status_line(), *self._pending_lines()] if self._since is not None else []
         room = max(most - len(foot), 0)
         plan: list[str] = []
@@ -141,7 +141,7 @@ class Report:
             plan = [self._page.drawing.cut(line, "quiet") for line in lines]
         return [*self._live_block(room - len(plan)), *plan[: max(room, 0)], *foot][-max(most, 1) :]
 
-    # What the model does.
+    # Events of the model.
 
     def _asked(self, block: ModelCalled | ModelAnswered | Thinking | ToolCode) -> None:
         match block:
@@ -172,7 +172,7 @@ class Report:
         for n, offer in enumerate(self.offers, 1):
             self._page.say(f"{n}. {one_line(offer)}", "quiet", "offers")
 
-    # What the tools do.
+    # Events of tools.
 
     def _acted(self, block: Notes | ToolCall | Notice) -> None:
         match block:
@@ -197,7 +197,7 @@ class Report:
 
     def _came(self, entry: Entry, block: ResultDigest | ResultStatus | ResultContent) -> None:
         if self._call is None or self._call.call_id != block.tool_call_id:
-            # The call was made before somebody was asked, or by a process that is gone.
+            # The call was recorded before an approval, or by a process that has ended.
             self._call = self._known_call(entry.turn_id, block.tool_call_id)
         self._call.results.append(block)
 
@@ -215,7 +215,7 @@ class Report:
         for line in plan_changes(before, plan):
             self._page.say(line)
 
-    # What people do, and all else.
+    # Events of people, and all others.
 
     def _heard(self, entry: Entry, block: Followup | Steer | ApprovalRequested | ApprovalDecided) -> None:
         match block:
@@ -240,14 +240,14 @@ class Report:
             case SourcesAdded(rows=rows):
                 self._page.say(f"+ {counted(len(rows), 'source')}")
             case Hidden() | Pruned() | RangeSummary():
-                self._page.say("· put older parts of the conversation out of the model's sight")
+                self._page.say("· removed older parts of the conversation from the prompt")
             case TurnEnded() if block.reason != "completed":
                 self._reply.withdraw()
                 self._page.say(ending(block), "plain" if block.reason == "stopped" else "bad")
             case _:
                 pass
 
-    # What is live.
+    # The live area.
 
     def _status_line(self) -> str:
         now = self._now()

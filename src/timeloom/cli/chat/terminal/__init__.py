@@ -1,1 +1,5 @@
-"""The terminal: a conversation as a person sees and types it."""
+"""Runs a conversation on an interactive terminal.
+
+Reading order: `supported` (whether a terminal can show it), `chat_loop` (input and turns), `state` (shared state),
+`screen` (input line and live area), `slash_commands`, `attach`, `approvals` and `approval_prompt`.
+"""

@@ -1,26 +1,29 @@
-"""Asking a person: a question shown in full, page by page, and the decision that is typed."""
+"""Shows a call that needs approval in full, page by page, and reads the user's decision."""
 
 from timeloom.cli.chat.display.transcript import Page
 from timeloom.cli.chat.terminal.approvals import HOW, PROMPT, Decision, Question, read_decision
 from timeloom.cli.chat.terminal.screen import Pressed, Screen, Typed
 
-INSTEAD = "other words change its course"
-"""What becomes of what is no answer."""
+INSTEAD = "any other text gives the agent new instructions"
+"""Hint for text that is neither yes nor no: it steers the turn."""
 
 _KEPT_ROWS = 6
-"""Rows of the screen that are left for the headline, the reason and the line to type on."""
+"""Rows of the screen that are reserved for the headline, the reason and the input line."""
 
 
 class LeftError(Exception):
-    """The user leaves."""
+    """The user quits the chat."""
 
 
 async def ask(screen: Screen, page: Page, question: Question) -> Decision | str | None:
-    """What the user decides, or says instead; nothing where they would rather not now. Raises `LeftError`."""
+    """Return the user's decision, or other text to steer the turn with, or None to decide later.
+
+    Raises `UserQuitError` if the user quits.
+    """
     page.say(question.headline, "strong", "question")
     page.say(question.reason, "plain", "question")
     rest = _print_page(screen, page, question.lines())
-    page.say(f"{HOW}; {INSTEAD}; Ctrl-C leaves it waiting", "quiet", "question")
+    page.say(f"{HOW}; {INSTEAD}; Ctrl-C decides later", "quiet", "question")
     try:
         while True:
             more = f"{len(rest)} more lines: m; " if rest else ""
@@ -29,7 +32,7 @@ async def ask(screen: Screen, page: Page, question: Question) -> Decision | str 
                 case Typed(text=text) if text.strip() == "m" and rest:
                     rest = _print_page(screen, page, rest)
                 case Typed(text=text) if text.strip() in ("", "m"):
-                    page.say(f"that is all; {HOW}", "quiet", "question")
+                    page.say(f"there are no more lines; {HOW}", "quiet", "question")
                 case Typed(text=text):
                     return read_decision(text) or text
                 case Pressed(key="interrupt"):
@@ -41,7 +44,7 @@ async def ask(screen: Screen, page: Page, question: Question) -> Decision | str 
 
 
 def _print_page(screen: Screen, page: Page, lines: list[str]) -> list[str]:
-    """Prints as many lines as the screen takes and returns the rest."""
+    """Print as many lines as fit on the screen and return the rest."""
     room = max(screen.rows - _KEPT_ROWS, 5)
     for line in lines[:room]:
         deep = min(len(line) - len(line.lstrip()), screen.columns // 2)

@@ -1,4 +1,4 @@
-"""Questions to a person: a call that waits for leave, shown in full, and what was answered."""
+"""Loads the call that waits for a person's approval, and parses the person's decision."""
 
 from typing import Final
 
@@ -15,17 +15,17 @@ from timeloom.core.view.progress import MODEL
 from timeloom.runtime.session.session import Session
 
 PROMPT: Final = "allow? y/n> "
-"""What stands where the answer is typed; short, for it may share its line with a narrow terminal's edge."""
+"""Prompt of the input line; short, so that it fits on a narrow terminal."""
 
-HOW: Final = "y allows it, n refuses it, a word of why may follow"
-"""How to answer."""
+HOW: Final = "y allows it, n refuses it; a reason may follow, for example: n too expensive"
+"""Explains how to answer."""
 
 _YES: Final = frozenset({"y", "yes", "allow", "ok"})
 _NO: Final = frozenset({"n", "no", "refuse", "deny"})
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that waits: which tool, why a person is asked, and all that would be run."""
+    """A call that waits for approval: its tool, the reason for asking, its parameters and its program."""
 
     call_id: CallId
     tool_id: str
@@ -36,14 +36,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
-        """What is asked, in one sentence."""
+        """The question in one sentence."""
         if self.tool_id == MODEL:
             return "May the model be asked?"
         name = one_line(self.tool_id, 80)
         return f"Call {name} once more?" if self.policy == INTERRUPTED else f"May it call {name}?"
 
     def lines(self) -> list[str]:
-        """All that would be run: the parameters and the program, in full."""
+        """Return the full parameters and the full program of the call, as lines."""
         body = full_params(self.params).split("\n") if self.params else []
         if self.code:
             body += ["", "the program:", *self.code.split("\n")]
@@ -51,14 +51,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a person answered, with a word of why."""
+    """A person's decision on a call, with an optional reason."""
 
     approved: bool
     text: str = ""
 
 
 def read_decision(words: str) -> Decision | None:
-    """What the words decide; nothing where they are neither yes nor no."""
+    """Parse a typed decision like `y` or `n too expensive`; None if the first word is neither yes nor no."""
     first, _, rest = words.strip().partition(" ")
     verdict = first.strip(",.:;!").lower()
     if verdict in _YES:
@@ -69,14 +69,14 @@ def read_decision(words: str) -> Decision | None:
 
 
 async def open_question(session: Session) -> Question | None:
-    """What the open turn waits for; a turn asks one thing at a time."""
+    """Return the call that the open turn waits for, or None; a turn waits for at most one."""
     progress = session.views.progress
     asked = [one.call_id for one in (progress.open_call, progress.model_call) if one and one.is_asked]
     if not progress.running or not asked:
         return None
     turn, call_id = progress.turn_id, asked[0]
     known = session.views.calls.get(turn, call_id)
-    # The same call may have been asked about before: what counts is the newest request.
+    # A call may have several approval requests; entries are applied in order, so the newest wins.
     seqs = [*session.views.paths.find(f"ar:{turn}.react.approval.{call_id}")]
     seqs += [seq for seq in (known.call_seq, known.code_seq) if seq] if known else []
     question = Question(call_id=call_id, tool_id=known.tool_id if known else MODEL, reason="")

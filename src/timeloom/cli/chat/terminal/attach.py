@@ -1,4 +1,4 @@
-"""Attachments: text files that go with the next message."""
+"""Reads text files that the user attaches to the next message."""
 
 import stat
 from pathlib import Path
@@ -13,23 +13,23 @@ from timeloom.tools.charsets import exact_text
 from timeloom.tools.mime import UNKNOWN, mime_of, text_in
 
 MAX_TEXT_BYTES: Final = 10_000_000
-"""Largest file that can be attached."""
+"""Largest file that can be attached. The whole file is held in memory and stored with the conversation."""
 
 
 class AttachError(CodedError):
-    """A file that cannot be attached; the message says why."""
+    """A file cannot be attached; the message gives the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__("attachment_refused", message)
 
 
 def read_file(words: str) -> TextFile:
-    """The file that the words name; raises `AttachError`."""
+    """Read the text file at the path that the user typed, which may be quoted; raises `AttachError`."""
     path = Path(words.strip().strip("'\"")).expanduser()
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise AttachError(f"{path.name or words} is no file")
+            raise AttachError(f"{path.name or words} is not a regular file")
         if found.st_size > MAX_TEXT_BYTES:
             raise AttachError(f"{path.name} has {size(found.st_size)}; at most {size(MAX_TEXT_BYTES)} can be attached")
         data = path.read_bytes()
@@ -37,10 +37,10 @@ def read_file(words: str) -> TextFile:
         raise AttachError(f"{one_line(words, 80)} cannot be read: {error.strerror}") from error
     mime = mime_of(path.name)
     if text_in(data, mime) is None:
-        raise AttachError(f"{path.name} is no text; only text can be attached for now")
+        raise AttachError(f"{path.name} is not text; only text files can be attached")
     text = exact_text(data)
     if text is None:
-        raise AttachError(f"{path.name} is no text in UTF-8; write it in that first")
+        raise AttachError(f"{path.name} is not UTF-8 text; convert it to UTF-8 first")
     check_name(path.name)
     kind = mime if mime.startswith("text/") else "text/plain" if mime == UNKNOWN else mime
     return TextFile(name=path.name, mime=kind, text=text)

@@ -1,4 +1,4 @@
-"""The talk: takes what is typed, runs turns, and lets the user speak while they run."""
+"""Runs the interactive chat: reads input, runs turns and accepts input while a turn runs."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ from timeloom.runtime.erase.side_files import HISTORY
 from timeloom.runtime.turn.attachments import attachment_blocks
 from timeloom.runtime.turn.loop import Pause
 
-_COURSE: Final = "new course (empty stops)> "
+_COURSE: Final = "new instructions (empty stops)> "
 
 
 async def talk(
@@ -34,7 +34,7 @@ async def talk(
     environ: Mapping[str, str] = os.environ,
     screen: Screen | None = None,
 ) -> int:
-    """Holds conversations on the terminal until the user leaves; returns the exit code."""
+    """Run conversations on the terminal until the user quits, and return the exit code."""
     settings = rooms.settings
     screen = screen or Screen(settings.data_dir / HISTORY, complete=completed)
     drawing = Drawing(lambda: screen.columns, colour="NO_COLOR" not in environ, links=takes_links(environ))
@@ -62,7 +62,7 @@ class _Talk:
         if resumed:
             await self._floor.recall()
         else:
-            self._page.say(f"model {self._floor.model}; /help lists what can be typed, Ctrl-D leaves")
+            self._page.say(f"model {self._floor.model}; /help lists commands and keys, Ctrl-D quits")
         try:
             await self._go_on()
             while True:
@@ -74,13 +74,13 @@ class _Talk:
         turns = self._floor.turns
         if turns.session.views.progress.running:
             if await open_question(turns.session) is None:
-                self._page.say("going on with the turn that was interrupted")
+                self._page.say("resuming the interrupted turn")
             await self._work(turns.go_on())
         else:
             await turns.titles.begin()
 
     async def _typed(self) -> str:
-        """What the user says next, or said while no turn took it."""
+        """Return the next non-empty input, first the input that was queued while a turn ended."""
         if self._next:
             return self._next.pop(0)
         warned = False
@@ -95,13 +95,13 @@ class _Talk:
                         continue
                     if warned:
                         raise LeftError
-                    self._page.say("Ctrl-C once more leaves, and so does Ctrl-D")
+                    self._page.say("press Ctrl-C again or Ctrl-D to quit")
                     warned = True
                 case _:
                     pass
 
     async def _settled(self, text: str) -> None:
-        """Does what was typed while no turn ran."""
+        """Handle input while no turn runs: a command, the number of a choice or suggestion, or a message."""
         number = _number(text)
         choices, self._floor.choices = self._floor.choices, []
         if text.startswith("/") and not text.startswith("//"):
@@ -138,7 +138,7 @@ class _Talk:
     async def _say(self, text: str) -> None:
         turns = self._floor.turns
         if turns.session.views.progress.running:
-            # It waits for a decision that was put off: whoever speaks instead changes its course.
+            # The turn waits for a decision that the user postponed: a message steers it instead.
             await turns.inbox.steer(text)
             await self._work(turns.go_on())
             return
@@ -150,7 +150,7 @@ class _Talk:
         await self._work(turns.run(text, attachment_blocks(files, lambda name: AttachmentPath(turn, name)), turn))
 
     async def _work(self, work: Coroutine[object, object, Pause]) -> None:
-        """Runs a turn to its end, with all that is asked and said in between."""
+        """Run a turn until it ends or the user postpones a decision, asking for decisions in between."""
         while await self._run(work) == "waiting":
             if not await self._decide():
                 return
@@ -172,12 +172,12 @@ class _Talk:
             self._report.end()
 
     async def heard(self, text: str) -> None:
-        """Takes what was typed while a turn runs."""
+        """Handle input while a turn runs: a command, or a follow-up message to the turn."""
         if text.startswith("/") and not text.startswith("//"):
             if self._floor.session.views.progress.running:
                 await self._command(text, busy=True)
             else:
-                # The turn has ended, and what is left of it takes a moment.
+                # The turn has ended but its task has not: run the command afterwards.
                 self._next.append(text)
         elif text.strip():
             text = text[1:] if text.startswith("//") else text
@@ -185,21 +185,21 @@ class _Talk:
                 self._next.append(text)
 
     async def steer(self, text: str) -> None:
-        """Changes the running turn's course; without words, stops it."""
+        """Send new instructions to the running turn; empty text stops it."""
         await self._floor.turns.inbox.steer(text.strip())
 
     @property
     def screen(self) -> Screen:
-        """What the talk is held on."""
+        """The screen that the chat runs on."""
         return self._screen
 
     async def _decide(self) -> bool:
-        """Asks for the decision that the turn waits for; says whether it can go on."""
+        """Ask for the decision that the turn waits for; returns whether the turn can continue."""
         question = await open_question(self._floor.session)
         if question is None:
-            self._page.say("the turn waits for a decision that cannot be made here")
+            self._page.say("the turn waits for a decision that this chat cannot show; /stop ends it")
             return False
-        # What was typed before the question was there is no answer to it.
+        # Input that was entered before the question appeared is not an answer to it.
         for event in self._screen.take_events():
             if isinstance(event, Typed):
                 await self.heard(event.text)
@@ -211,8 +211,8 @@ class _Talk:
             self._screen.put_line(begun)
         match decision:
             case None:
-                self._page.say("not decided; the turn waits, also for another day")
-                self._page.say("/approve asks again, a message changes its course, /stop ends it")
+                self._page.say("not decided; the turn waits until you decide, now or later")
+                self._page.say("/approve asks again, a message gives new instructions, /stop ends the turn")
                 return False
             case str() if decision.startswith("/") and not decision.startswith("//"):
                 return await self._command_instead(decision)
@@ -223,7 +223,7 @@ class _Talk:
         return True
 
     async def _command_instead(self, text: str) -> bool:
-        """Does a command that was typed where a decision was asked for; asks again where it left all as it was."""
+        """Run a command entered instead of a decision, and ask again if the same turn still waits."""
         turns, asked = self._floor.turns, self._questions
         await self._command(text, busy=False)
         same = self._floor.turns is turns and turns.session.views.progress.running
@@ -231,7 +231,7 @@ class _Talk:
 
 
 class _Course:
-    """A turn that runs while the user may speak."""
+    """A running turn together with the input that the user enters meanwhile."""
 
     def __init__(self, talk: _Talk, running: asyncio.Task[Pause]) -> None:
         self._talk = talk
@@ -239,7 +239,7 @@ class _Course:
         self._steering = False
 
     async def until_done(self) -> Pause:
-        """How the turn ended; whoever leaves leaves it as it stands."""
+        """Handle input until the turn pauses and return the reason; quitting cancels the turn, which stays open."""
         listening = asyncio.create_task(self._talk.screen.events.get())
         try:
             while not self._running.done():
@@ -275,7 +275,7 @@ class _Course:
 
 
 def _number(text: str) -> int:
-    """The number that the text is; 0 where it is none, or none that anything is listed under."""
+    """Return the text as a number; 0 if it is not one or has more digits than any listed number."""
     digits = text.strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= len(f"{MAX_CHOICES}") else 0
 

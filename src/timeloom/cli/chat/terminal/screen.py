@@ -1,4 +1,4 @@
-"""The screen: a line to type on, what is live above it, and above that everything that was printed."""
+"""Shows an input line with a live area above it, and prints finished output above both."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from timeloom.cli.sanitize import harmless
 
 REDRAW_S: Final = 0.05
-"""Least time between two redraws: more looks like stutter, less burns the processor for nothing."""
+"""Minimum time between two redraws: a larger value stutters, a smaller one wastes processor time."""
 
 SPIN_S: Final = 0.12
 
@@ -33,13 +33,13 @@ Key = Literal["interrupt", "leave", "back"]
 
 
 class Typed(msgspec.Struct, frozen=True):
-    """A line, or several, that the user entered."""
+    """Text of one or more lines that the user entered."""
 
     text: str
 
 
 class Pressed(msgspec.Struct, frozen=True):
-    """A key with a meaning: Ctrl-C, Ctrl-D at an empty line, or Escape."""
+    """A control key: Ctrl-C (`interrupt`), Ctrl-D on an empty line (`leave`) or Escape (`back`)."""
 
     key: Key
 
@@ -48,7 +48,7 @@ Event = Typed | Pressed
 
 
 class Screen:
-    """Prints above, shows below, and hands on what is typed; nothing printed is ever drawn over."""
+    """Prints output, redraws the live area and queues input events; printed output is never overwritten."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Screen:
     ) -> None:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.live: Callable[[int], list[str]] = lambda _: []
-        """What is shown above the line, in at most so many lines."""
+        """Returns the live area, at most the given number of lines."""
         self._prompt = "> "
         self._keeps_history = True
         self._takes_back = False
@@ -70,7 +70,7 @@ class Screen:
         self._spinning: asyncio.Task[None] | None = None
         self._output = output or create_output()
         if isinstance(self._output, Vt100_Output):
-            # Where the cursor stands need not be asked: what is drawn begins on a line of its own.
+            # No cursor position requests: drawing always begins at the start of a line.
             self._output.enable_cpr = False
         self._buffer = Buffer(multiline=True, history=_history(history))
         self._live_window = Window(FormattedTextControl(self._live_text), dont_extend_height=True, height=self._height)
@@ -86,17 +86,17 @@ class Screen:
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is."""
+        """The width of the terminal in columns."""
         return self._output.get_size().columns
 
     @property
     def rows(self) -> int:
-        """How high the terminal is."""
+        """The height of the terminal in rows."""
         return self._output.get_size().rows
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Takes the terminal, and gives it back as it was."""
+        """Take over the terminal, and restore it at the end."""
         started = asyncio.Event()
         showing = asyncio.create_task(self._app.run_async(pre_run=started.set, set_exception_handler=False))
         waiting = asyncio.create_task(started.wait())
@@ -114,7 +114,7 @@ class Screen:
                 self._output.flush()
 
     def print(self, text: str) -> None:
-        """Puts the text above what is live, for good."""
+        """Print the text above the live area; it stays there."""
         if not self._app.is_running:
             self._output.write_raw(text.replace("\n", "\r\n") + "\r\n")
             self._output.flush()
@@ -125,24 +125,24 @@ class Screen:
         self._app.invalidate()
 
     def refresh(self) -> None:
-        """Says that what is live has changed."""
+        """Redraw the live area."""
         self._app.invalidate()
 
     def title(self, text: str) -> None:
-        """Names the terminal's window."""
+        """Set the title of the terminal's window."""
         self._titled = True
         self._output.set_title(harmless(text))
         self._output.flush()
 
     def ask(self, prompt: str = "> ", *, keeps_history: bool = True, takes_back: bool = False) -> None:
-        """Changes what stands before the line, whether what is typed there is kept, and whether Escape means back."""
+        """Set the prompt, whether input is kept in the history and whether Escape sends a `back` event."""
         self._prompt = prompt
         self._keeps_history = keeps_history
         self._takes_back = takes_back
         self._app.invalidate()
 
     def spin(self, *, on: bool) -> None:
-        """Redraws all the time, or no longer."""
+        """Start or stop the periodic redraw that animates the spinner."""
         if on and self._spinning is None:
             self._spinning = asyncio.create_task(self._spin())
         elif not on and self._spinning is not None:
@@ -175,7 +175,7 @@ class Screen:
         last = app.renderer.last_rendered_screen
         needed = app.layout.container.preferred_height(self.columns, self.rows).preferred
         if last is not None and last.height > needed:
-            # The renderer keeps the lines it once had; without this the line to type on would hang in the air.
+            # The renderer never shrinks its area; without this, empty lines would stay below the input line.
             app.renderer.erase()
 
     def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
@@ -211,17 +211,17 @@ class Screen:
             buffer.insert_text(completed[len(before) :])
 
     def take_line(self) -> str:
-        """Takes away what is being typed, and returns it."""
+        """Clear the input line and return the text it held."""
         text = self._buffer.text
         self._buffer.reset()
         return text
 
     def put_line(self, text: str) -> None:
-        """Puts words where they are being typed, before what is there."""
+        """Insert text at the beginning of the input line."""
         self._buffer.document = Document(text + self._buffer.text)
 
     def take_events(self) -> list[Event]:
-        """Takes what was typed and pressed and nobody has heard yet."""
+        """Remove and return all queued events."""
         return [self.events.get_nowait() for _ in range(self.events.qsize())]
 
 
@@ -233,7 +233,7 @@ def _history(path: Path | None) -> History:
     if path is None:
         return InMemoryHistory()
     try:
-        # What people typed is for nobody else to read.
+        # Readable by its owner only: the history holds everything the user typed.
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
     except OSError:
         return InMemoryHistory()

@@ -1,4 +1,4 @@
-"""Commands: what a line that begins with a slash does."""
+"""Runs the slash commands of the interactive chat, for example `/help`."""
 
 import difflib
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ MAX_CHOICES: Final = 10
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command: how it is typed, what it does, and whether it can be used while a turn runs."""
+    """A slash command: its usage, its help and whether it may run while a turn runs (`any_time`)."""
 
     usage: str
     help: str
@@ -29,26 +29,26 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The word after the slash."""
+        """The command's name, without the slash."""
         return self.usage.split(" ")[0]
 
 
 async def run_command(floor: Floor, line: str, *, busy: bool) -> None:
-    """Does what the line says; an unknown command, or one that must wait, is said to be so."""
+    """Run the command of the line; prints a hint if it is unknown or must wait for the end of the turn."""
     word, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(word.lower())
     if command is None:
         near = difflib.get_close_matches(word.lower(), COMMANDS, n=1, cutoff=0.5)
         hint = f"; did you mean /{near[0]}?" if near else "; /help lists them"
-        floor.page.say(f"there is no command /{one_line(word, 40)}{hint} (// sends a message that begins with /)")
+        floor.page.say(f"unknown command /{one_line(word, 40)}{hint} (// sends a message that begins with /)")
     elif busy and not command.any_time:
-        floor.page.say(f"/{command.name} must wait until the turn has ended; Ctrl-C stops it")
+        floor.page.say(f"/{command.name} must wait until the turn has ended; /stop ends it")
     else:
         await command.run(floor, rest.strip())
 
 
 def completed(text: str) -> str:
-    """The beginning of a command, completed as far as there is no doubt."""
+    """Complete the beginning of a command if exactly one command matches; otherwise return the text unchanged."""
     if not text.startswith("/") or " " in text or text.startswith("//"):
         return text
     fitting = [name for name in COMMANDS if name.startswith(text[1:].lower())]
@@ -65,11 +65,11 @@ async def _help(floor: Floor, _: str) -> None:
 async def _attach(floor: Floor, words: str) -> None:
     if not words:
         names = ", ".join(file.name for file in floor.attached)
-        floor.page.say(f"attached to the next message: {names}" if names else "/attach PATH names a text file")
+        floor.page.say(f"attached to the next message: {names}" if names else "name a text file: /attach PATH")
         return
     file = read_file(words)
     floor.attached.append(file)
-    floor.page.say(f"{one_line(file.name)} ({size(len(file.text.encode()))}) goes with the next message")
+    floor.page.say(f"{one_line(file.name)} ({size(len(file.text.encode()))}) will be sent with the next message")
 
 
 async def _sources(floor: Floor, _: str) -> None:
@@ -92,7 +92,7 @@ async def _timeline(floor: Floor, _: str) -> None:
     turn = floor.session.views.turns.turns.get(floor.session.views.turns.newest)
     seqs = list(turn.seqs()) if turn else []
     if not seqs:
-        floor.page.say("nothing has happened yet")
+        floor.page.say("the timeline has no turn yet")
     for entry in await floor.session.entries(seqs[-MAX_BLOCKS:]):
         said = gist(entry.block)
         floor.page.line(f"{entry.seq:>5} {entry.block.type_name:<22} {said}")
@@ -107,7 +107,7 @@ async def _cost(floor: Floor, _: str) -> None:
 
 
 async def _thinking(floor: Floor, _: str) -> None:
-    floor.page.say(floor.report.thinking or "there was no thinking", "quiet", "thinking")
+    floor.page.say(floor.report.thinking or "the model has shown no thinking yet", "quiet", "thinking")
 
 
 async def _model(floor: Floor, name: str) -> None:
@@ -115,7 +115,7 @@ async def _model(floor: Floor, name: str) -> None:
         floor.page.say(f"the model is {floor.model}")
         return
     await floor.open(floor.session.conversation, name)
-    floor.page.say(f"from the next turn on the model is {floor.model}")
+    floor.page.say(f"the model is {floor.model} from the next turn on")
 
 
 async def _new(floor: Floor, _: str) -> None:
@@ -127,25 +127,27 @@ async def _resume(floor: Floor, words: str) -> None:
     found = [info for info in found if info.id != floor.session.conversation][:MAX_CHOICES]
     floor.choices = [info.id for info in found]
     if not found:
-        floor.page.say(f"no other conversation has {one_line(words, 60)!r}" if words else "there is no other one")
+        floor.page.say(
+            f"no other conversation contains {one_line(words, 60)!r}" if words else "there is no other conversation"
+        )
         return
     for n, info in enumerate(found, 1):
         when = info.last_ts[:16].replace("T", " ")
         floor.page.line(f"{n:>3}. {when}  {info.title or '(no title)'}", "plain", "choices")
-    floor.page.say("type the number of the one to go on with", "quiet", "choices")
+    floor.page.say("type a number to resume that conversation", "quiet", "choices")
 
 
 async def _fork(floor: Floor, turn: str) -> None:
     before = floor.session.conversation
     copy = await floor.rooms.fork(before, turn or None)
     await floor.open(copy.conversation)
-    floor.page.say(f"forked from {before} after {counted(copy.turns, 'turn')}; that one stays as it is")
+    floor.page.say(f"forked from {before} after {counted(copy.turns, 'turn')}; the original stays unchanged")
 
 
 async def _approve(floor: Floor, _: str) -> None:
     floor.deciding = floor.session.views.progress.running
     if not floor.deciding:
-        floor.page.say("nothing waits for a decision")
+        floor.page.say("no call waits for a decision")
 
 
 async def _stop(floor: Floor, _: str) -> None:
@@ -163,27 +165,27 @@ COMMANDS: Final = {
     command.name: command
     for command in (
         Command("attach PATH", "send a text file with the next message", _attach),
-        Command("sources", "the sources of this conversation", _sources),
-        Command("plan", "the plans that are open", _plan),
-        Command("timeline", "what the last turn did, block by block", _timeline),
-        Command("thinking", "what the model thought last, whole", _thinking),
-        Command("cost", "tokens and money so far", _cost),
-        Command("model [NAME]", "which model answers, or another one from now on", _model, any_time=False),
-        Command("resume [WORDS]", "go on with an earlier conversation, found by words in it", _resume, any_time=False),
-        Command("fork [TURN]", "go on in a copy, of all or up to the turn of that number", _fork, any_time=False),
-        Command("approve", "decide what the turn waits for", _approve, any_time=False),
+        Command("sources", "list the sources of this conversation", _sources),
+        Command("plan", "show the open plans", _plan),
+        Command("timeline", "list the blocks of the last turn", _timeline),
+        Command("thinking", "show the model's last thinking in full", _thinking),
+        Command("cost", "show tokens and cost so far", _cost),
+        Command("model [NAME]", "show the model, or change it from the next turn on", _model, any_time=False),
+        Command("resume [WORDS]", "list earlier conversations that contain the words", _resume, any_time=False),
+        Command("fork [TURN]", "continue in a copy: of all turns, or up to turn number TURN", _fork, any_time=False),
+        Command("approve", "decide on the call that the turn waits for", _approve, any_time=False),
         Command("stop", "end the turn that runs or waits", _stop),
-        Command("new", "begin another conversation", _new, any_time=False),
-        Command("help", "this list", _help),
-        Command("quit", "leave; a turn that runs goes on when its conversation is opened again", _quit),
+        Command("new", "start a new conversation", _new, any_time=False),
+        Command("help", "show this list", _help),
+        Command("quit", "quit; a running turn resumes when its conversation is opened again", _quit),
     )
 }
 
 _KEYS: Final[tuple[tuple[str, str], ...]] = (
-    ("Enter", "send; while the agent works: add to what it was asked"),
-    ("Alt-Enter", "a new line"),
-    ("Ctrl-C", "while the agent works: change its course or stop it; twice: leave"),
-    ("Ctrl-D", "leave"),
-    ("//text", "a message that begins with a slash"),
-    ("a number", "what an answer suggested, or a conversation that was listed"),
+    ("Enter", "send the message; while a turn runs: add it to the turn"),
+    ("Alt-Enter", "insert a line break"),
+    ("Ctrl-C", "while a turn runs: give new instructions or stop it; twice: quit"),
+    ("Ctrl-D", "quit"),
+    ("//text", "send a message that begins with a slash"),
+    ("a number", "send a suggested follow-up, or open a listed conversation"),
 )

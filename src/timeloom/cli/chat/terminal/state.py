@@ -1,4 +1,4 @@
-"""The floor of a talk: the conversation that is held, what it is shown on, and what waits to be said."""
+"""Holds the state of the interactive chat: the open conversation, its display and pending attachments."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ from timeloom.runtime.turn.loop import Turns
 
 @dataclass(slots=True, kw_only=True)
 class Floor:
-    """What commands and the talk itself share."""
+    """State that the chat loop and the slash commands share."""
 
     rooms: Rooms
     screen: Screen
@@ -26,24 +26,24 @@ class Floor:
     model: str
     attached: list[TextFile] = field(default_factory=list[TextFile])
     choices: list[ConversationId] = field(default_factory=list[ConversationId])
-    """Conversations that were listed and can be chosen by their number."""
+    """Conversations that were listed; the user chooses one by its number."""
     leaving: bool = False
     deciding: bool = False
-    """Whether what the turn waits for is to be decided now."""
+    """Whether the chat loop must ask now for the decision that the turn waits for."""
 
     @property
     def session(self) -> Session:
-        """The session of the conversation that is held."""
+        """The session of the open conversation."""
         return self.turns.session
 
     async def open(self, conversation: ConversationId | None, model: str = "") -> None:
-        """Turns to that conversation, or to a new one; where that fails, all stays as it was."""
+        """Switch to that conversation, or to a new one; if it cannot be opened, nothing changes."""
         turns = await self.rooms.open(conversation, model or self.model, self.report)
         self.turns, self.model = turns, model or self.model
         self.greet()
 
     def greet(self) -> None:
-        """Says which conversation is held."""
+        """Show the id and the title of the open conversation."""
         session = self.session
         self.report.attend(lambda: session.views)
         title = session.views.conversation.title
@@ -52,7 +52,7 @@ class Floor:
             self.page.title(title)
 
     async def recall(self) -> None:
-        """Shows the last thing that was said and its answer."""
+        """Print the newest message and its answer."""
         views = self.session.views
         turn = views.turns.newest
         for path in (f"ar:{turn}.user.prompt", f"ar:{turn}.assistant.completion"):

@@ -1,4 +1,4 @@
-"""The choice between the terminal's full form and plain lines."""
+"""Decides whether the interactive screen can be used."""
 
 import os
 import sys
@@ -6,5 +6,5 @@ from collections.abc import Mapping
 
 
 def takes_terminal(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether both ends are a terminal that can move its cursor."""
+    """Return whether standard input and output are a terminal that can move its cursor."""
     return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")

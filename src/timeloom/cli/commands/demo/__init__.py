@@ -1,1 +1,1 @@
-"""`timeloom demo`: `command` runs it, `script` holds the conversation it writes."""
+"""`timeloom demo`: `command` runs it, `script` contains the conversation that it writes."""

@@ -1,4 +1,4 @@
-"""`timeloom demo`: a small conversation written, shown, exported and verified."""
+"""`timeloom demo`: writes, shows, exports and verifies a sample conversation."""
 
 import shlex
 import sys
@@ -32,9 +32,9 @@ from timeloom.stores.sqlite import SqliteStore
 @data_dir_option
 @command_body
 async def demo(data_dir: Path) -> int:
-    """Write a small conversation, show it, export it and verify the folder.
+    """Write a sample conversation, show it, export it and verify the data folder.
 
-    No model is asked: the conversation is a fixed script. What is stored is real.
+    The conversation is a fixed script, so no model is called and no API key is needed. It is stored like any other.
     """
     clock, ids = SystemClock(), RandomIds()
     conversation = make_conversation_id(clock.epoch_us() // 1000, ids.bits())
@@ -46,7 +46,7 @@ async def demo(data_dir: Path) -> int:
         found = await store.verify()
     print_verified(found)
     again = shlex.join([sys.argv[0], "export", "--data-dir", str(data_dir), "--json", "--conversation", conversation])
-    click.echo(f"\nLook again with:\n  {again}")
+    click.echo(f"\nPrint the conversation as JSON with:\n  {again}")
     return 1 if found.findings else 0
 
 
@@ -58,7 +58,7 @@ async def _write(store: Store, conversation: ConversationId, steps: Sequence[Seq
 
 
 def _with_hashes(steps: Sequence[Sequence[Draft]]) -> Iterator[list[Draft]]:
-    """The steps, each model call with the hash of the prompt before it, so that `timeloom replay` agrees."""
+    """Yield the steps, each model call with the hash of its prompt, so that `timeloom replay` finds it the same."""
     views, prompt = Views(), PromptView()
     for step in steps:
         ready: list[Draft] = []
@@ -89,7 +89,7 @@ def _show(entries: Sequence[Entry], views: Views) -> None:
     click.echo("\nThe answer, with its citations resolved:")
     click.echo(f"  {rewriter.feed(str(answer.text)) + rewriter.close()}")
     turn = views.turns.newest
-    click.echo("\nWhat the turn index would let an agent read again:")
+    click.echo("\nThe turn index, by which an agent can read content again:")
     here = [entry for entry in entries if entry.turn_id == turn]
     for row in turn_index(turn, here).rows:
         click.echo(f"  {row.kind:<9}{row.path}  {row.hint[:50]}")

@@ -1,4 +1,4 @@
-"""The script of the demonstration: what a user, a model and three tools said, as blocks."""
+"""The sample conversation of `timeloom demo`, as blocks of a user, a model and three tools."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -54,7 +54,7 @@ _STEPS: Final = ("Look up both fares", "Write a comparison", "Answer")
 
 
 def demo_steps(clock: Clock, ids: Ids) -> Sequence[Sequence[Draft]]:
-    """The drafts of the conversation, one group per step, each group to be appended together."""
+    """Return the drafts of the conversation, grouped into steps; each group is appended together."""
     turn = make_turn_id(clock.epoch_us() // 1000, ids.bits())
 
     def drafts(*blocks: AnyBlock, turn_id: TurnId = turn) -> list[Draft]:

@@ -1,4 +1,4 @@
-"""The run of `timeloom model check`: a model scored by the conformance suite, as a table or as JSON."""
+"""Runs `timeloom model check`: scores a model with the conformance suite and prints the report."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from timeloom.testing.conformance.running import STREAM, Judged, Report, Selecti
 
 
 async def run_check(settings: Settings, selection: Selection, *, as_json: bool, threshold: float | None) -> int:
-    """Prints what the model of the settings scores, and returns the exit code."""
+    """Score the configured model, print the report and return the exit code."""
     _check_names(selection.only)
     name = settings.model or default_model_name({})
     model = open_model(name, model_settings(settings, name))
@@ -33,7 +33,7 @@ def _check_names(names: Sequence[str]) -> None:
     groups = [*GROUPS, STREAM]
     known = {*groups, *(case.id for group in GROUPS for case in published().cases(group))}
     if unknown := [name for name in names if name not in known]:
-        raise click.BadParameter(f"{unknown[0]!r} is no group ({', '.join(groups)}) and no case", param_hint="--only")
+        raise click.BadParameter(f"{unknown[0]!r} is not a group ({', '.join(groups)}) or a case", param_hint="--only")
 
 
 def _complain(case: Judged) -> None:

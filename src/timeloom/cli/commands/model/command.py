@@ -1,4 +1,4 @@
-"""`timeloom model`: models by themselves, served or checked."""
+"""`timeloom model`: serves a scripted model or scores a model."""
 
 import logging
 import signal
@@ -15,12 +15,12 @@ from timeloom.config.resolve import Loaded
 from timeloom.core.codes import CodedError
 
 SHUTDOWN_S = 3
-"""How long a reply that is being streamed may go on after the command was told to end."""
+"""Grace period for a streaming reply after the signal to end."""
 
 
 @click.group()
 def model() -> None:
-    """Models by themselves, without a conversation."""
+    """Serve a scripted model, or score a model, without a conversation."""
 
 
 @model.command()
@@ -28,15 +28,17 @@ def model() -> None:
     "--script",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     required=True,
-    help="YAML file that says what is answered.",
+    help="YAML file with the replies.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8701, show_default=True, help="0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8701, show_default=True, help="0 chooses a free port.")
 @click.pass_context
 def serve(context: click.Context, script: Path, port: int) -> None:
-    """Serve the scripted model to any client, on this machine only.
+    """Serve the scripted model over HTTP, on this machine only.
 
-    Answers OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streaming or not.
-    Ends with SIGINT or SIGTERM.
+    Answers OpenAI's `/v1/chat/completions` and Anthropic's `/v1/messages`, streaming or not. SIGINT or SIGTERM ends it.
+
+    \b
+    Example: timeloom model serve --script replies.yaml --port 8701
     """
     # Lazy: the web server takes 150 ms to load, which no other command needs.
     import uvicorn  # noqa: PLC0415
@@ -53,9 +55,9 @@ def serve(context: click.Context, script: Path, port: int) -> None:
         listener = socket.create_server(("127.0.0.1", port), backlog=1024)
     except OSError as error:
         raise click.ClickException(
-            f"port {port} cannot be used: {error.strerror}; choose another with --port"
+            f"cannot listen on port {port}: {error.strerror}; choose another with --port"
         ) from error
-    # A script that cuts a reply is no fault of the server that it should report.
+    # A script may cut a reply on purpose, so the server must not log that as an error.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=SHUTDOWN_S
@@ -66,9 +68,9 @@ def serve(context: click.Context, script: Path, port: int) -> None:
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Before the server listens to signals, and after: it raises them once more when it has ended.
+        # Handles signals before uvicorn installs its handlers, and when it raises them again at its end.
         signal.signal(number, leave)
-    # asyncio sees to it only on sockets that it made itself; without it a delta waits 40 ms for the one before.
+    # asyncio sets this only on sockets that it created; without it, a delta waits 40 ms for the previous one.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
         click.echo(f"serving {script.name} on http://127.0.0.1:{listener.getsockname()[1]}")
@@ -77,29 +79,32 @@ def serve(context: click.Context, script: Path, port: int) -> None:
 
 @model.command()
 @with_settings("model")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the full report as JSON.")
 @click.option(
     "--only",
     multiple=True,
     metavar="NAME",
-    help="Only this group (requests, recovery, odd, stream) or the case of this id; may be repeated.",
+    help="Run only this group (requests, recovery, odd, stream) or the case with this id; may be repeated.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many cases of each group.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Run at most N cases of each group.")
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Exit with 1 where the score, or the share of well-formed replies, is below this.",
+    help="Exit with 1 if the score or the share of well-formed replies is below this, from 0 to 1.",
 )
 @command_body
 async def check(
     loaded: Loaded, *, as_json: bool, only: Sequence[str], limit: int | None, threshold: float | None
 ) -> int:
-    """Score a model or endpoint.
+    """Score a model or endpoint with the conformance suite.
 
-    Each of the published requests is asked once, in a prompt as conversations have it, and the reply is judged by
-    rules: is it well-formed, is it the right tool, are the parameters right, is a mistake mended after a notice. Stream
-    checks look at how replies arrive. Exits with 1 if the model cannot be asked.
+    Sends each published request once, in the prompt of a conversation. Rules judge the reply: is it well-formed, does
+    it call the right tool with the right parameters, does it correct a mistake after a notice? Stream checks test how
+    replies arrive. The suite makes about 105 requests. Exits with 1 if the model cannot be reached.
+
+    \b
+    Example: timeloom model check --model openai:ID --limit 5 --threshold 0.9
     """
     # Lazy: the suite takes 40 ms to load, which no other command needs.
     from timeloom.cli.commands.model.check import run_check  # noqa: PLC0415

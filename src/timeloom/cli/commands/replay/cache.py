@@ -1,4 +1,4 @@
-"""The cache ledger as `timeloom replay --cache` prints it: expected beside reported, the bill, and the reasons."""
+"""Prints the cache ledger of `timeloom replay --cache`: expected and reported tokens, costs and reasons."""
 
 import sys
 from typing import Final
@@ -12,7 +12,7 @@ from timeloom.ports.store import Finding, Store
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""What could drive a terminal, and how it is shown there."""
+"""Escapes for characters that could control a terminal."""
 
 HEADINGS: Final = (
     f"{'seq':>6} {'turn':<26} {'round':>5} {'try':>3} {'purpose':<10} "
@@ -21,11 +21,11 @@ HEADINGS: Final = (
 
 
 class CacheTotal(msgspec.Struct, kw_only=True):
-    """Sums over the model calls of a conversation; expected ones only over calls whose provider reported."""
+    """Sums over the model calls of a conversation; expected tokens only of calls with reported usage."""
 
     calls: int = 0
     compared: int = 0
-    """Calls of which both was known, what was expected and what was reported."""
+    """Calls with both expected and reported tokens."""
     expected_read_tokens: int = 0
     expected_written_tokens: int = 0
     expected_uncached_tokens: int = 0
@@ -34,7 +34,7 @@ class CacheTotal(msgspec.Struct, kw_only=True):
     uncached_tokens: int = 0
     cost_nano_usd: int = 0
     explained: int = 0
-    """Calls with a reason: less was read than could be, or other than was expected."""
+    """Calls with a reason why less was read from the cache than possible, or other than expected."""
     findings: int = 0
 
     @property
@@ -43,7 +43,7 @@ class CacheTotal(msgspec.Struct, kw_only=True):
         return self.read_tokens / max(1, self.read_tokens + self.written_tokens + self.uncached_tokens)
 
     def add(self, found: ReplayedCall | Finding) -> None:
-        """Takes in what a replay found."""
+        """Add a replayed call or a finding."""
         if isinstance(found, Finding):
             self.findings += 1
             return
@@ -71,7 +71,7 @@ class CacheTotal(msgspec.Struct, kw_only=True):
 
 
 async def print_ledger(store: Store, only: str | None, *, as_json: bool) -> int:
-    """Prints the ledger of the conversations, call by call; 1 where something is wrong with a log."""
+    """Print the ledger of the conversations, call by call; returns 1 if a log has findings."""
     findings = 0
     async for conversation in chosen_conversations(store, only):
         total = CacheTotal()
@@ -130,7 +130,7 @@ def _why(call: ReplayedCall) -> str:
 
 
 def _print_line(text: str) -> None:
-    # A log from elsewhere can name a path as it likes.
+    # An imported log may contain control characters in a path.
     click.echo(text.translate(_CONTROLS))
 
 

@@ -1,4 +1,4 @@
-"""`timeloom replay`: the requests of past model calls, made again from the log and checked."""
+"""`timeloom replay`: rebuilds the requests of past model calls from the log and checks them."""
 
 import sys
 from collections.abc import Sequence
@@ -22,22 +22,22 @@ from timeloom.runtime.replay.replay import RebuiltPrompt, ReplayedCall, find_cal
 from timeloom.runtime.replay.replay import replay as replayed
 
 MAX_RANGES: Final = 20
-"""How many ranges of entries are named; more than these nobody reads."""
+"""Maximum number of entry ranges in a warning; more would be unreadable."""
 
 
 @click.command()
 @with_settings("data_dir", "model")
-@click.option("--conversation", "only", metavar="ID", help="This conversation only; without it, all of them.")
-@click.option("--verify", is_flag=True, help="Check every call, and print only counts and what is wrong.")
-@click.option("--cache", is_flag=True, help="Print what was expected of the provider's cache beside what it reported.")
+@click.option("--conversation", "only", metavar="ID", help="Only this conversation; the default is all.")
+@click.option("--verify", is_flag=True, help="Check every call; print only counts and findings.")
+@click.option("--cache", is_flag=True, help="Print expected and reported tokens of the provider's cache, with costs.")
 @click.option("--prompt", "path", metavar="PATH", help="Print the prompt of the call ar:<turn>.react.model.<round>.")
-@click.option("--attempt", type=click.IntRange(1), help="With --prompt: this attempt; without it, the last.")
+@click.option("--attempt", type=click.IntRange(1), help="With --prompt: the attempt; the default is the last.")
 @click.option(
     "--purpose",
     type=click.Choice(["decision", "compaction", "title"]),
-    help="With --prompt: what the model was asked for; a decision unless said.",
+    help="With --prompt: the purpose of the call; the default is decision.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 @click.argument("conversation", required=False)
 @command_body
 @rerun_options
@@ -54,23 +54,27 @@ async def replay(
     purpose: CallPurpose | None,
     as_json: bool,
 ) -> int:
-    """Make the requests of past model calls again and compare their hashes with the recorded ones.
+    """Rebuild the requests of past model calls and compare their hashes with the recorded ones.
 
-    Lists the calls with what they used; --verify checks them all; --prompt prints one prompt exactly as it was sent;
-    --cache prints the ledger of the provider's cache, with the bill.
-    Nothing is sent to a model and nothing is changed. Exits with 1 if a request comes out otherwise than it was sent,
-    or if what it is made from cannot be read.
+    Without an option, lists the calls with their tokens and costs. --verify checks all calls and prints counts.
+    --prompt prints one prompt exactly as it was sent. --cache prints the ledger of the provider's cache. These options
+    send nothing to a model and change nothing. Exits with 1 if a rebuilt request differs from the one that was sent, or
+    if the log cannot be read.
 
-    --from runs a conversation again from an entry, with the model that is named, and prints what comes out beside what
-    was recorded; without CONVERSATION, the newest. Recorded tool results are used again, and the conversation stays as
-    it is.
+    --from runs a conversation again from an entry, with the model of --model, and prints both runs side by side.
+    Without CONVERSATION it uses the newest. Recorded tool results are reused. The conversation stays unchanged.
+
+    \b
+    Examples:
+      timeloom replay --verify
+      timeloom replay conv_... --from 12 --model openai:ID
     """
     if path is None and (attempt or purpose):
-        raise click.UsageError("--attempt and --purpose say which call --prompt means; give that, too")
+        raise click.UsageError("--attempt and --purpose need --prompt")
     if conversation is not None and only is not None:
-        raise click.UsageError("CONVERSATION and --conversation both say which one; give one of them")
+        raise click.UsageError("CONVERSATION and --conversation exclude each other; pass only one")
     if sum((verify, cache, path is not None, again is not None)) > 1:
-        raise click.UsageError("--verify, --prompt, --cache and --from each print something of their own; give one")
+        raise click.UsageError("--verify, --prompt, --cache and --from exclude each other; pass only one")
     only = conversation or only
     if again:
         return await run_again(loaded.settings, only, again, as_json=as_json)
@@ -83,14 +87,14 @@ async def replay(
 
 
 class _Tally(msgspec.Struct):
-    """What came of some calls."""
+    """Counts of the verdicts on replayed calls."""
 
     calls: int = 0
     same: int = 0
     differs: int = 0
     unchecked: int = 0
     erased: int = 0
-    """Those that are unchecked because something that they showed was erased."""
+    """Unchecked calls whose prompt contained content that was erased."""
     findings: int = 0
 
     @property
@@ -111,7 +115,7 @@ class _Tally(msgspec.Struct):
 
     def __str__(self) -> str:
         if self.is_well and self.erased:
-            showed = f"unchecked because what they showed was erased: {self.erased}"
+            showed = f"unchecked because their content was erased: {self.erased}"
             return f"model calls: {self.calls}, the same: {self.same}, {showed}"
         if self.is_well:
             return f"model calls: {self.calls}, all the same"
@@ -135,7 +139,7 @@ async def _print_calls(store: Store, only: str | None, printer: "_Printer") -> i
 
 
 class _Printer:
-    """Prints each thing as it is found: a walk over a large folder shows where it is, and holds nothing."""
+    """Prints each result at once, so that a large folder shows progress and needs little memory."""
 
     def __init__(self, *, verify: bool, as_json: bool) -> None:
         self._verify = verify
@@ -204,7 +208,7 @@ def _model_path(text: str) -> RoundTextPath:
         raise click.BadParameter(f"{error} [{error.code}]", param_hint="--prompt") from error
     if not isinstance(path, RoundTextPath) or path.what != "model":
         raise click.BadParameter(
-            f"a model call is ar:<turn>.react.model.<round>, got {text[:80]!r}", param_hint="--prompt"
+            f"expected a model call, ar:<turn>.react.model.<round>; got {text[:80]!r}", param_hint="--prompt"
         )
     return path
 
@@ -216,20 +220,23 @@ async def _print_prompt(store: Store, only: str | None, wanted: _Wanted, as_json
     else:
         text = prompt.as_text().rstrip("\n") + "\n"
         shown = harmless(text, keep_tabs=True) if sys.stdout.isatty() else text
-        # By hand: click takes out what looks like a colour, and a prompt is printed as it was sent.
+        # Not with click.echo, which removes colour codes: a prompt is printed exactly as it was sent.
         sys.stdout.buffer.write(shown.encode("utf-8", "surrogatepass"))
     if prompt.call.verdict == "same":
         return 0
     if prompt.call.erased:
-        click.echo("warning: this is not what was sent: something that it showed was erased", err=True)
+        click.echo("warning: this prompt differs from the one that was sent: content of it was erased", err=True)
         return 0
-    made_from = f"; it was made from entries {_made_from(prompt.seqs)}" if prompt.seqs else ""
-    click.echo(f"warning: this is not what was sent: its hash is another{made_from} [replay_differs]", err=True)
+    made_from = f"; it is built from entries {_made_from(prompt.seqs)}" if prompt.seqs else ""
+    click.echo(
+        f"warning: this prompt differs from the one that was sent: the hashes differ{made_from} [replay_differs]",
+        err=True,
+    )
     return 1
 
 
 async def _rebuilt(store: Store, only: str | None, wanted: _Wanted) -> RebuiltPrompt:
-    """The prompt from the first conversation that has the call; only a fork has it, too, and there it is the same."""
+    """Return the prompt from the first conversation that has the call; only its forks have the same call."""
     async for conversation in chosen_conversations(store, only):
         try:
             found = await find_calls(store, conversation, wanted.path, wanted.purpose)
@@ -238,7 +245,7 @@ async def _rebuilt(store: Store, only: str | None, wanted: _Wanted) -> RebuiltPr
             continue
         if found:
             return await rebuild(store, conversation, _seq_of(found, wanted))
-    raise CodedError("path_not_found", f"no model was asked for a {wanted.purpose} at {wanted.path}")
+    raise CodedError("path_not_found", f"there is no model call for a {wanted.purpose} at {wanted.path}")
 
 
 def _seq_of(found: dict[int, int], wanted: _Wanted) -> int:
@@ -249,7 +256,7 @@ def _seq_of(found: dict[int, int], wanted: _Wanted) -> int:
 
 
 def _made_from(seqs: Sequence[int]) -> str:
-    """The seqs as ranges, the first few of them."""
+    """Format the seqs as ranges, at most `MAX_RANGES` of them."""
     ranges: list[tuple[int, int]] = []
     for seq in seqs:
         if ranges and seq == ranges[-1][1] + 1:
@@ -261,7 +268,7 @@ def _made_from(seqs: Sequence[int]) -> str:
 
 
 def _print_line(text: str) -> None:
-    # A log from elsewhere can name a model, or a type of block, as it likes.
+    # An imported log may contain control characters in the name of a model or block type.
     click.echo(harmless(text))
 
 

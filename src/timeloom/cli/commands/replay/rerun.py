@@ -1,4 +1,4 @@
-"""The run of `timeloom replay --from`: a conversation run again with another model, beside what was recorded."""
+"""Runs `timeloom replay --from`: reruns a conversation with another model and prints both runs."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -27,13 +27,13 @@ from timeloom.runtime.session.session import Session
 from timeloom.runtime.turn.loop import Turns
 
 WHAT_COLUMNS: Final = 50
-"""How much of a decision a line shows. Less hides in what two calls differ; more breaks the lines of a terminal."""
+"""Columns of a decision. Fewer hide the difference between two calls; more wrap on a terminal."""
 
 _ORIGINS: Final = {"recorded": "", "run": "", "": "", "live": " (live)", "not_recorded": " (not recorded)"}
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
-    """From where a conversation is run again, and how."""
+    """The options of a re-run: the entry to start from, and how to run."""
 
     seq: int
     live_tools: bool
@@ -42,7 +42,7 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rerun_options(run: Callable[..., Awaitable[int]]) -> Callable[..., Awaitable[int]]:
-    """Gives a command the options of a re-run, as its first argument; none where it is not asked for."""
+    """Add the options of a re-run to a command and pass them as its first argument; None without `--from`."""
 
     @wraps(run)
     async def call(*args: object, **kwargs: object) -> int:
@@ -50,14 +50,16 @@ def rerun_options(run: Callable[..., Awaitable[int]]) -> Callable[..., Awaitable
         if again.seq is not None:
             return await run(Again(**msgspec.structs.asdict(again)), *args, **kwargs)
         if again.live_tools or again.keep or again.most_turns:
-            raise click.UsageError("--live-tools, --keep and --turns say how --from runs again; give that, too")
+            raise click.UsageError("--live-tools, --keep and --turns need --from")
         return await run(None, *args, **kwargs)
 
     options = (
         click.option("--from", "seq", type=click.IntRange(1), metavar="SEQ", help="Run again what follows this entry."),
-        click.option("--live-tools", is_flag=True, help="With --from: make calls that were not recorded; keeps it."),
-        click.option("--keep", is_flag=True, help="With --from: keep the fork as a conversation of its own."),
-        click.option("--turns", "most_turns", type=click.IntRange(1), help="With --from: at most so many turns."),
+        click.option(
+            "--live-tools", is_flag=True, help="With --from: run calls that were not recorded; implies --keep."
+        ),
+        click.option("--keep", is_flag=True, help="With --from: keep the fork as a new conversation."),
+        click.option("--turns", "most_turns", type=click.IntRange(1), help="With --from: run at most N turns."),
     )
     decorated: Callable[..., Awaitable[int]] = call
     for option in reversed(options):
@@ -73,7 +75,7 @@ class _Typed(msgspec.Struct):
 
 
 async def run_again(settings: Settings, only: str | None, again: Again, *, as_json: bool) -> int:
-    """Runs it again and prints the difference; 1 where it could not be run to its end."""
+    """Rerun the conversation and print the comparison; returns 1 if the run failed or waits for approval."""
     settings = with_model(settings)
     async with (
         OpenModels(settings) as models,
@@ -95,7 +97,7 @@ async def run_again(settings: Settings, only: str | None, again: Again, *, as_js
             live_tools=again.live_tools,
             keep=again.keep,
             most_turns=again.most_turns,
-            tell=lambda fork: click.echo(f"run again on the fork {fork}", err=True),
+            tell=lambda fork: click.echo(f"rerun on the fork {fork}", err=True),
         )
         found = await rerun(how, await _conversation(store, only), again.seq)
     if as_json:
@@ -107,7 +109,7 @@ async def run_again(settings: Settings, only: str | None, again: Again, *, as_js
 
 
 async def _conversation(store: Store, only: str | None) -> ConversationId:
-    """That conversation, or the newest."""
+    """Return the conversation `only`, or the newest."""
     if only is not None:
         return (await store.info(ConversationId(only))).id
     newest = ""
@@ -122,16 +124,16 @@ def _report(found: Rerun) -> list[str]:
     point = found.forked_from
     where = f"{point.conversation_id} from entry {point.seq}"
     if point.seq != found.asked_for_seq:
-        where += f", the last place up to {found.asked_for_seq} where the model could be asked"
+        where += f", the last entry up to {found.asked_for_seq} where the model can be called"
     recorded = ", ".join(one_line(name, 60) for name in found.recorded_models)
     lines = [where, f"recorded: {recorded}", f"re-run:   {one_line(found.model, 60)}", ""]
     for turn in found.turns:
         lines += [*_turn(turn), ""]
     lines += [_total("recorded", found.recorded), _total("re-run", found.rerun), _verdict(found)]
     if found.unsaid:
-        lines.append(f"Not said again, because the turn had ended by then: {counted(found.unsaid, 'event')}.")
+        lines.append(f"Not replayed, because the turn had already ended: {counted(found.unsaid, 'event')}.")
     if found.waits:
-        lines.append(f"It waits for a person{f': timeloom approve {found.kept}' if found.kept else ''}.")
+        lines.append(f"The re-run waits for approval{f': timeloom approve {found.kept}' if found.kept else ''}.")
     if found.kept:
         lines.append(f"Kept as {found.kept}.")
     return lines
@@ -187,9 +189,9 @@ def _total(name: str, effort: Effort) -> str:
 
 def _verdict(found: Rerun) -> str:
     if found.is_same:
-        return "The model decided the same in every round."
+        return "The model made the same decision in every round."
     for turn in found.turns:
         for pair in turn.rounds:
             if pair.verdict != "same":
                 return f"The first difference is in round {pair.round} of {turn.turn_id}."
-    return "The record and the re-run have other turns."
+    return "The record and the re-run have different turns."

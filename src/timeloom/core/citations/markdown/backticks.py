@@ -1,4 +1,4 @@
-"""Backtick runs: where an inline code span ends."""
+"""Indexes backtick runs to find where an inline code span ends."""
 
 import re
 from collections import deque
@@ -10,7 +10,7 @@ _RUN: Final = re.compile("`++")
 
 
 class BacktickRuns:
-    """The backtick runs of a growing text by their length, so that no search for one goes through the text again."""
+    """Backtick runs of a growing text by length, so that no search reads the text again."""
 
     def __init__(self) -> None:
         self._length = 0
@@ -20,7 +20,7 @@ class BacktickRuns:
         self._final = False
 
     def extend(self, text: str, passed: int) -> None:
-        """Adds text; runs before `passed` will not be asked for."""
+        """Add text; runs before `passed` will not be requested."""
         self._passed = passed
         if self._open is not None and not text.startswith("`"):
             self._record(self._open, self._length)
@@ -32,13 +32,13 @@ class BacktickRuns:
         self._length += len(text)
 
     def finish(self) -> None:
-        """Says that the text is whole."""
+        """Mark the text as complete."""
         if self._open is not None:
             self._record(self._open, self._length)
         self._final = True
 
     def closing(self, after: int, length: int, limit: int) -> int:
-        """Where the first run of this length starts, from `after` up to `limit`."""
+        """Return where the first run of this length starts, from `after` up to `limit`."""
         starts = self._starts.get(length, deque[int]())
         while starts and starts[0] < after:
             starts.popleft()

@@ -1,6 +1,6 @@
-"""Markdown's block structure, line by line: which part of a line is inline text and which is code, HTML or markup.
+"""Parses Markdown's block structure by line: which part is inline text, and which is code, HTML or markup.
 
-It follows CommonMark: block quotes and list items are containers, and a line is first held against those that are open.
+It follows CommonMark: block quotes and list items are containers, and each line is first matched against the open ones.
 """
 
 import re
@@ -12,8 +12,8 @@ import msgspec
 from timeloom.core.citations.markdown.grammar import TAG
 
 MAX_DEPTH: Final = 64
-"""Most block quotes and list items inside one another. Smaller would misread deep outlines; larger makes each line of a
-hostile text cost more."""
+"""Deepest nesting of block quotes and list items. A smaller limit misreads deep outlines; a larger one makes each line
+of hostile text cost more."""
 
 _HTML_BLOCKS: Final = (
     "address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt "
@@ -33,7 +33,7 @@ _HTML_STARTS: Final = (
 )
 _LONE_TAG: Final = re.compile(rf"{TAG.pattern}[ \t]*\Z")
 MAX_HTML_END_CHARS: Final = len("</textarea>")
-"""Longest text that ends an HTML block; what is searched for it in pieces overlaps by this much."""
+"""Longest text that ends an HTML block; searches in consecutive pieces overlap by this much."""
 
 _FENCE: Final = re.compile(r"`{3,}+(?![^`]*+`)|~{3,}+")
 _HEADING: Final = re.compile(r"#{1,6}+(?=[ \t]|\Z)")
@@ -48,7 +48,7 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """An open list item: how far its content is indented, and whether it has none yet."""
+    """An open list item: the indentation of its content, and whether it has no content yet."""
 
     indent: int
     empty: bool
@@ -61,16 +61,17 @@ class Fence(msgspec.Struct, frozen=True, gc=False):
 
 
 class Html(msgspec.Struct, frozen=True, gc=False):
-    """An open HTML block; it ends at a match of the pattern, or else at a blank line."""
+    """An open HTML block; it ends at a match of the pattern, or at a blank line if there is none."""
 
     end: re.Pattern[str] | None
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """What a line is: inline text from `start` to `end` of it, or nothing that is shown as text.
+    """Kind of a line: inline text from `start` to `end`, or no visible text.
 
-    A line that begins like the title of the definition before it is a `title`, which may still turn out to be none.
-    `decided` says that a longer line with this beginning is the same, given that a citation token stands in it.
+    A line that begins like the title of the preceding definition has the kind `title`, which may still prove wrong.
+    `decided` is whether every longer line with this beginning has the same kind, given that it contains a citation
+    token.
     """
 
     kind: Literal["new", "continued", "title", "heading", "raw"]
@@ -84,7 +85,7 @@ _OPEN_ENDED: Final = Line("raw", decided=False)
 
 
 class Blocks:
-    """The open blocks at one place of a document."""
+    """The open blocks at one position of a document."""
 
     def __init__(self) -> None:
         self._containers: list[Quote | Item] = []
@@ -92,7 +93,7 @@ class Blocks:
         self._after_blank = False
 
     def copy(self) -> "Blocks":
-        """The same place, to go on from in another way."""
+        """Return a copy that can be advanced independently."""
         other = Blocks()
         other._containers = self._containers.copy()
         other._leaf = self._leaf
@@ -101,18 +102,18 @@ class Blocks:
 
     @property
     def html_end(self) -> re.Pattern[str] | None:
-        """What ends the open HTML block, if it is one that does not end at a blank line."""
+        """Pattern that ends the open HTML block; None if there is none or a blank line ends it."""
         return self._leaf.end if isinstance(self._leaf, Html) else None
 
     def end_leaf(self) -> None:
-        """Says that the open paragraph, code or HTML block has ended."""
+        """End the open paragraph, code or HTML block."""
         self._leaf = None
 
     def take(self, text: str, is_definition: Callable[[], bool]) -> Line:
-        """What the next line is; asks whether the open paragraph so far is nothing but link reference definitions."""
+        """Return the kind of the next line; `is_definition` tells if the open paragraph holds only link definitions."""
         line = _Cursor(text)
         if line.blank and self._after_blank:
-            # One blank line closed all that blank lines close: many must not go through a deep list each.
+            # The first blank line closed the blocks already; later ones must not each traverse a deep list.
             return _RAW
         self._after_blank = line.blank
         self._match(line)
@@ -123,13 +124,13 @@ class Blocks:
         elif not line.blank and is_definition():
             if line.char in _TITLE_STARTS:
                 return Line("title", line.next, len(line.text))
-            # Nothing of a paragraph is left for this line to continue.
+            # The paragraph consisted of definitions only, so there is none to continue.
             self._cut(line)
         line.inside = self._leaf == "paragraph" and line.depth == len(self._containers)
         return self._start(line)
 
     def _match(self, line: "_Cursor") -> None:
-        """Goes past the markers of the containers that are continued."""
+        """Skip the markers of the containers that the line continues."""
         for container in self._containers:
             if isinstance(container, Quote):
                 if line.indent > 3 or line.char != ">":
@@ -143,7 +144,7 @@ class Blocks:
             line.depth += 1
 
     def _stays(self, line: "_Cursor") -> bool:
-        """Whether the line belongs to the open code or HTML block, which it may end."""
+        """Return whether the line belongs to the open code or HTML block; the line may also end that block."""
         match self._leaf:
             case Fence(marker=marker):
                 run = line.rest.rstrip(" \t")
@@ -179,7 +180,7 @@ class Blocks:
         return Line(kind, line.next, len(line.text), decided=line.char != "<")
 
     def _open(self, line: "_Cursor") -> Line | bool:
-        """The line if it is known now, or whether it opened a container in which to look on."""
+        """Return the line if its kind is known, or whether it opened a container whose content comes next."""
         match line.char:
             case ">":
                 return self._quote(line)
@@ -195,7 +196,7 @@ class Blocks:
                 return self._item(line)
 
     def _cut(self, line: "_Cursor") -> None:
-        """Closes what the line does not continue."""
+        """Close the blocks that the line does not continue."""
         del self._containers[line.depth :]
         self._leaf = None
         line.inside = False
@@ -222,7 +223,7 @@ class Blocks:
         self._cut(line)
         indent = line.indent + len(marker[0])
         line.skip(indent)
-        # Five spaces and more are one space and indented code.
+        # Five or more spaces are one space followed by indented code.
         padding = 1 if empty or line.indent > 4 else line.indent
         line.skip(padding)
         self._push(line, Item(indent + padding, empty))
@@ -272,7 +273,7 @@ class Blocks:
 
 
 class _Cursor:
-    """A place in a line, in characters and in columns, with how many of the open containers the line continues."""
+    """Position in a line, in characters and columns, and the number of open containers that the line continues."""
 
     __slots__ = ("_at", "_column", "depth", "indent", "inside", "next", "text")
 
@@ -281,7 +282,7 @@ class _Cursor:
         self._at = 0
         self._column = 0
         self.depth = 0
-        self.inside = False  # whether what starts here would interrupt a paragraph of the innermost container
+        self.inside = False  # whether a block that starts here interrupts a paragraph of the innermost container
         self._look()
 
     @property
@@ -297,7 +298,7 @@ class _Cursor:
         return self.text[self.next :]
 
     def skip(self, columns: int) -> None:
-        """Goes past as many columns of the line; a tab may be gone past in part."""
+        """Skip that many columns of the line; a tab may be skipped in part."""
         while columns > 0 and self._at < len(self.text):
             width = 4 - self._column % 4 if self.text[self._at] == "\t" else 1
             self._at += width <= columns
@@ -306,13 +307,13 @@ class _Cursor:
         self._look()
 
     def skip_quote(self) -> None:
-        """Goes past a `>` and the space that may follow it."""
+        """Skip a `>` and the optional space after it."""
         self.skip(self.indent + 1)
         if self.indent:
             self.skip(1)
 
     def _look(self) -> None:
-        """Finds the next character that is no space, and how many columns away it is."""
+        """Find the next character that is not a space, and its distance in columns."""
         column = self._column
         at = self._at
         while (char := self.text[at : at + 1]) in (" ", "\t"):

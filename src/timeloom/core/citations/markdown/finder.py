@@ -1,4 +1,4 @@
-"""Citations in Markdown: the tokens that CommonMark shows as text, found while the text is being written."""
+"""Finds citation tokens that CommonMark shows as text, while the Markdown text is being written."""
 
 import re
 from typing import Final
@@ -8,14 +8,14 @@ from timeloom.core.citations.markdown.inline import InlineScanner
 from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation
 
 MAX_LINE_CHARS: Final = 10_000
-"""How much of a line decides what it is. Smaller would misread a fence with a longer info string; larger lets a long
-line that starts like HTML hold back more of the stream."""
+"""Characters of a line that decide its kind. A smaller limit misreads a fence with a longer info string; a larger one
+lets a long line that starts like HTML hold back more of the stream."""
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 class _Guess:
-    """A line that is taken for the title of a definition: what to go back to if it is none, and the text since."""
+    """A line taken for the title of a definition: the state to restore if it is not one, and the text since."""
 
     __slots__ = ("blocks", "inline", "read", "start")
 
@@ -29,9 +29,9 @@ class _Guess:
 class MarkdownFinder:
     """Finds citations in a Markdown document.
 
-    A token waits as long as it may still turn out to be code, part of a tag or of a link's target: as a rule for the
-    next character; for the end of the line, if that starts like a heading, a fence or HTML; at most for the end of the
-    paragraph, if a backtick run, a `<tag` or a `[` stands open before it.
+    A token is held back while it may still turn out to be code or part of a tag or link target. Usually that takes one
+    more character. If the line starts like a heading, a fence or HTML, it takes until the end of the line. If a
+    backtick run, a `<tag` or a `[` is open before the token, it takes at most until the end of the paragraph.
     """
 
     def __init__(self) -> None:
@@ -51,12 +51,12 @@ class MarkdownFinder:
 
     @property
     def settled(self) -> int:
-        """The offset up to which it is known which tokens are citations."""
+        """Offset up to which all citations are known."""
         here = self._offset if self._line else self._line_start
         return min(here, self._inline.settled) if self._inline else here
 
     def feed(self, text: str) -> list[Citation]:
-        """The citations that this text settled, in order."""
+        """Return the citations that this text completed, in order."""
         if self._carriage_return and text:
             self._carriage_return = False
             text = "\r" + text
@@ -67,7 +67,7 @@ class MarkdownFinder:
         return self._take_found()
 
     def close(self) -> list[Citation]:
-        """The citations that the end of the document settled."""
+        """Return the citations that the end of the document completed."""
         text = "\r" if self._carriage_return else ""
         self._carriage_return = False
         while True:
@@ -84,7 +84,7 @@ class MarkdownFinder:
         return found
 
     def _read(self, text: str) -> None:
-        """Goes through the text, and again through what was read after a wrong guess."""
+        """Read the text, and read again the text after a wrong guess."""
         unread = [(text, 0)]
         while unread:
             text, at = unread.pop()
@@ -99,7 +99,7 @@ class MarkdownFinder:
                     text, at = again, 0
 
     def _taken_back(self, guess: _Guess) -> str:
-        """The text since the line that was taken for a title, if that is none: then all is as it was before it."""
+        """Undo the guess if the line is not a title, and return the text to read again; else return an empty string."""
         self._found += guess.inline.advance()
         if not guess.inline.refused:
             self._guess = guess if guess.inline.awaits_title else None
@@ -149,7 +149,7 @@ class MarkdownFinder:
         self._tail = ""
 
     def _decide(self, text: str) -> None:
-        """Takes the line for what it is by its beginning."""
+        """Classify the line by its beginning."""
         head, rest = text[:MAX_LINE_CHARS], text[MAX_LINE_CHARS:]
         line = self._blocks.take(head, self._is_definition)
         if rest and line.kind == "heading":
@@ -160,7 +160,7 @@ class MarkdownFinder:
             self._guess.read.append(rest)
 
     def _try_early(self, head: str) -> None:
-        """Takes the line for what it is before its end is there, if its end cannot change that."""
+        """Classify the line before its end arrives, if the end cannot change its kind."""
         blocks = self._blocks.copy()
         line = blocks.take(head, self._is_definition)
         self._waits = not line.decided
@@ -177,7 +177,7 @@ class MarkdownFinder:
         if line.kind not in ("continued", "title"):
             self._finish_inline()
         if line.kind == "raw" or (self._guess and self._guess.inline.refused):
-            return  # what comes after a wrong guess is read again
+            return  # text after a wrong guess is read again
         if self._inline is None:
             self._inline = InlineScanner(self._definitions, paragraph=line.kind == "new")
         if line.kind == "title":

@@ -1,7 +1,7 @@
-"""The parts of CommonMark that are more than one character and less than a block: tags, link targets, definitions.
+"""Parses the CommonMark constructs between characters and blocks: tags, link targets and definitions.
 
-Every reader here gets a window on a text that may still grow. It answers where its construct ends, `NO` if there is
-none, or `MORE` if the text that is there does not decide it.
+Every reader receives a window on a text that may still grow. It returns the end of its construct, `NO_MATCH` if there
+is none, or `NEED_MORE` if the available text does not decide.
 """
 
 import re
@@ -13,12 +13,12 @@ NO: Final = -1
 MORE: Final = -2
 
 MAX_LABEL_CHARS: Final = 999
-"""Longest label of a link reference, as CommonMark has it."""
+"""Longest label of a link reference in CommonMark."""
 
 _MAX_PARENS: Final = 32
 """Deepest nesting of parentheses in a link destination, as in the reference implementations."""
 
-# Groups are atomic, not possessive: before 3.11.5 Python's possessive groups match what they must not.
+# Groups are atomic, not possessive: possessive groups match wrongly before Python 3.11.5.
 _SPACE: Final = r"[ \t\n]"
 _TAG_NAME: Final = r"[A-Za-z][A-Za-z0-9\-]*+"
 _ATTRIBUTE: Final = (
@@ -55,27 +55,27 @@ _TITLES: Final = {
     )
     for opening, inside, last in (('"', r'[^"\\]', '"'), ("'", r"[^'\\]", "'"), ("(", r"[^()\\]", r"\)"))
 }
-"""The characters that open a title, with the patterns of a whole one and of its beginnings."""
+"""Characters that open a title, with the patterns of a complete title and of its beginnings."""
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
-    """A text that is looked at up to `end`; `more` says that what lies there is not yet known."""
+    """A text that is read up to `end`; `more` is whether more text may arrive there."""
 
     text: str
     end: int
     more: bool
 
     def at(self, position: int) -> str:
-        """The character there, empty at the end."""
+        """Return the character at that position; empty at the end."""
         return self.text[position] if position < self.end else ""
 
     @property
     def ran_out(self) -> int:
-        """The answer of a reader that got to the end."""
+        """Result of a reader that reached the end: `NEED_MORE` or `NO_MATCH`."""
         return MORE if self.more else NO
 
     def read(self, whole: re.Pattern[str], so_far: re.Pattern[str], position: int) -> int:
-        """Where a match of the pattern ends, by the pattern of its beginnings."""
+        """Return where a match of `whole` ends; `so_far` matches the beginnings that need more text."""
         found = whole.match(self.text, position, self.end)
         if found:
             return found.end()
@@ -83,13 +83,13 @@ class Window(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terminators:
-    """Looks for the ends of comments and their like, and never twice through the same text."""
+    """Finds the ends of comments and similar constructs without searching the same text twice."""
 
     def __init__(self) -> None:
         self._clear: dict[str, int] = {}
 
     def after(self, window: Window, terminator: str, position: int, origin: int) -> int:
-        """Where the next terminator ends; `origin` is how much of the text was dropped before the window's."""
+        """Return where the next terminator ends; `origin` is the number of characters dropped before the window."""
         start = max(position, self._clear.get(terminator, 0) - origin)
         found = window.text.find(terminator, start, window.end)
         clear = found if found >= 0 else max(start, window.end - len(terminator) + 1)
@@ -98,7 +98,7 @@ class Terminators:
 
 
 def angle(window: Window, position: int, terminators: Terminators, origin: int) -> int:
-    """Where the autolink, tag, comment or their like that begins with the `<` there ends."""
+    """Return the end of the autolink, tag, comment or similar construct that begins with `<` at that position."""
     text = window.text
     following = window.at(position + 1)
     if following == "":
@@ -113,7 +113,7 @@ def angle(window: Window, position: int, terminators: Terminators, origin: int) 
 
 
 def inline_target(window: Window, position: int) -> int:
-    """Where the `(destination "title")` that begins there ends."""
+    """Return the end of the `(destination "title")` at that position."""
     position = _skip(_SPACES, window, position + 1)
     position = _destination(window, position)
     if position < 0:
@@ -130,19 +130,19 @@ def inline_target(window: Window, position: int) -> int:
 
 
 def label(window: Window, position: int) -> int:
-    """Where the `[label]` that begins there ends."""
+    """Return the end of the `[label]` at that position."""
     end = window.read(_LABEL, _LABEL_SO_FAR, position)
     length = (window.end if end == MORE else end) - position - 2
     return NO if length > MAX_LABEL_CHARS else end
 
 
 def normal_label(text: str) -> str:
-    """The label as definitions and uses of it are compared."""
+    """Return the label in the form in which definitions and references are compared."""
     return " ".join(text.casefold().split())
 
 
 def definition(window: Window, position: int) -> int:
-    """Where the link reference definition that begins there ends, without the end of its last line."""
+    """Return the end of the link reference definition at that position, without its last line end."""
     end = label(window, position)
     if end < 0:
         return end
@@ -184,7 +184,7 @@ def _declared(window: Window, position: int, terminators: Terminators, origin: i
     if head.startswith(("<!-->", "<!--->")):
         return position + head.index(">") + 1
     if head.startswith("<!--"):
-        # A `-->` cannot share dashes with the opening, but "<!--" and "<!---" may still become the short forms above.
+        # A `-->` cannot share dashes with the opening, but "<!--" and "<!---" may still become the empty forms above.
         if window.more and head in ("<!--", "<!---"):
             return MORE
         return terminators.after(window, "-->", position + len("<!--"), origin)

@@ -1,7 +1,7 @@
-"""The inline scanner: which citation tokens of one paragraph or heading Markdown shows as text.
+"""Finds the citation tokens that Markdown shows as text in one paragraph or heading.
 
-It is fed the block's content in pieces and goes through it once. At a construct that the text so far does not decide it
-waits, and tries again when there is noticeably more, so that many small pieces cost no more than a large one.
+The scanner receives the block's content in pieces and reads it once. At an undecided construct it waits until
+noticeably more text has arrived. Thus many small pieces cost no more than one large piece.
 """
 
 import re
@@ -27,18 +27,18 @@ from timeloom.core.citations.markdown.grammar import (
 from timeloom.core.citations.tokens import MAX_TOKEN_CHARS, TOKEN, Citation, sids_of
 
 MAX_LOOKAHEAD_CHARS: Final = 10_000
-"""How far a construct reaches: a code span, a tag or a link that is longer is taken for text. Smaller would misread
-long ones; larger lets an unclosed one hold back more of the stream."""
+"""Longest code span, tag or link; a longer one is taken for text. A smaller limit misreads long ones; a larger one lets
+an unclosed one hold back more of the stream."""
 
 MAX_DEFINITIONS: Final = 1_000
-"""Most link reference definitions that are remembered. Smaller would misread long lists; larger takes memory."""
+"""Most link reference definitions that are stored. A smaller limit misreads long lists; a larger one costs memory."""
 
 MAX_DEFINITION_CHARS: Final = 2_000
-"""Longest link reference definition; what is longer is taken for text. Smaller would misread long titles; larger makes
-hostile ones cost more, since each of their lines is looked at with all before it."""
+"""Longest link reference definition; a longer one is taken for text. A smaller limit misreads long titles; a larger one
+makes hostile ones cost more, since each of their lines is parsed together with all before it."""
 
 _KEPT_CHARS: Final = MAX_LABEL_CHARS + 2
-"""How much scanned text is kept, for a `]` to look back at its label or token."""
+"""Characters of scanned text to keep, so that a `]` can look back at its label or token."""
 
 _SPECIAL: Final = re.compile(rf"[\\<!\[\]]|`{{1,{MAX_LOOKAHEAD_CHARS}}}+")
 _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -46,7 +46,7 @@ _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 @dataclass(slots=True)
 class _Opener:
-    """An open `[` (at `at`), the number of the first citation after it, and what stands inside it so far."""
+    """An open `[` at `at`, the number of the first citation after it, and its content so far."""
 
     at: int
     image: bool
@@ -56,7 +56,7 @@ class _Opener:
 
 
 class InlineScanner:
-    """Finds the citations in the content of one block; `definitions` gains what a paragraph defines."""
+    """Finds the citations in the content of one block; a paragraph adds its link definitions to `definitions`."""
 
     def __init__(self, definitions: set[str], *, paragraph: bool) -> None:
         self._definitions = definitions
@@ -64,14 +64,14 @@ class InlineScanner:
         self._lines: list[tuple[int, int]] = []
         self._pieces: list[str] = []
         self._text = ""
-        self._origin = 0  # how much content was dropped before `_text`; only `_at` and matches count from there
+        self._origin = 0  # characters dropped before `_text`; `_at` and matches are relative to it
         self._length = 0
         self._at = 0
         self._retry_at = 0
         self._final = False
         self._title_at = -1
         self.refused = False
-        """Whether the line that was to be a title is none; nothing is read from it on."""
+        """Whether the supposed title line is not a title; the scanner reads nothing from that line on."""
         self._ticks = BacktickRuns()
         self._terminators = Terminators()
         self._openers: list[_Opener] = []
@@ -80,21 +80,21 @@ class InlineScanner:
         self._found: list[Citation] = []
 
     def begin_line(self, offset: int, *, title: bool = False) -> None:
-        """Says that what is added next is a line's content, with its end, and stands at this offset of the source.
+        """Announce that the next added content is a line with its end, at this offset of the source.
 
-        A line that is to be the title of the definition before it is told from others, for it may be none.
+        `title` marks a line that may be the title of the preceding definition.
         """
         self._lines.append((self._length, offset))
         if title:
             self._title_at = self._length
 
     def add(self, text: str) -> None:
-        """Adds content."""
+        """Add content."""
         self._pieces.append(text)
         self._length += len(text)
 
     def advance(self) -> list[Citation]:
-        """The citations that are settled by what was added, in order."""
+        """Return the citations that the added content completed, in order."""
         if self._final or self._length >= self._retry_at:
             self._merge()
             self._scan()
@@ -103,7 +103,7 @@ class InlineScanner:
         return found
 
     def finish(self) -> list[Citation]:
-        """The citations that are settled by the end of the block."""
+        """Return the citations that the end of the block completed."""
         self._merge()
         self._final = True
         self._ticks.finish()
@@ -114,7 +114,7 @@ class InlineScanner:
 
     @property
     def settled(self) -> int:
-        """The offset of the source up to which it is known which tokens are citations."""
+        """Offset in the source up to which all citations are known."""
         at = self._origin + self._at
         young = bisect_left(self._openers, at - MAX_TOKEN_CHARS, key=_position)
         if young < len(self._openers):
@@ -124,11 +124,11 @@ class InlineScanner:
 
     @property
     def awaits_title(self) -> bool:
-        """Whether it is still open if the line that was to be a title is one."""
+        """Whether it is still undecided if the supposed title line is one."""
         return self._defining and self._origin + self._at <= self._title_at
 
     def is_definition(self) -> bool:
-        """Whether the content consists of whole link reference definitions, if no more is added."""
+        """Return whether the content so far consists of complete link reference definitions only."""
         if not self._defining:
             return False
         self._merge()
@@ -177,7 +177,7 @@ class InlineScanner:
         self._retry_at = self._length + 1 + ahead // 8
 
     def _define(self) -> bool:
-        """Takes one definition, or ends the paragraph's definitions; false if that is not decided yet."""
+        """Read one definition, or end the paragraph's definitions; return False if more text is needed."""
         self.refused = self._origin + self._at == self._title_at
         if self.refused:
             return False
@@ -280,7 +280,7 @@ class InlineScanner:
             self._waiting.append(Citation(start, start + len(token[0]), sids))
 
     def _release(self) -> None:
-        """Lets go of the citations that no open bracket encloses."""
+        """Move the citations that no open bracket encloses to the results."""
         self._drop_old_openers()
         sure = self._openers[0].first - self._released if self._openers else len(self._waiting)
         if sure > 0:

@@ -1,4 +1,4 @@
-"""Cache arithmetic: what of a request a provider reads from its cache, what it writes, and what that costs."""
+"""Forecasts which tokens of a request a provider reads from its cache or writes to it, and their cost."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -10,21 +10,23 @@ from timeloom.core.tokens import Calibration
 from timeloom.core.view.context.provider_caches import Anchor, Kept, ModelCache, kept_after
 
 VERSION: Final = 1
-"""The version of the arithmetic, which every forecast records. A change of what is chosen changes this."""
+"""The version of this forecast, recorded with every model call. Increase it when the chosen cache points or lifetimes
+change."""
 
 CacheKind = Literal["points", "automatic"]
-"""Whether a provider keeps the prefixes that a request marks, or whatever it was sent."""
+"""Whether a provider caches the prefixes that a request marks (`points`) or every prompt (`automatic`)."""
 
 Standing = Callable[[int], str]
-"""The hash of the first so many blocks of a request; empty where no prefix of it ends there."""
+"""Maps a number of blocks to the hash of that prefix of the request; empty if no prefix ends there."""
 
 
 class CacheRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider does with prefixes.
+    """The rules by which a provider caches prefixes.
 
-    Where it keeps what is marked: at most so many points in a request, each found from a point within the look-back
-    (which counts the point's own block), each of a least size; a longer lifetime comes before a shorter one. A read
-    renews the lifetime of what it reads. Where it is automatic, prefixes count in steps and writing costs nothing.
+    With `points`, a request has at most `max_points` points. The provider looks back from each point over
+    `look_back_blocks` blocks, including the block of the point. A prefix needs `min_tokens` tokens, and longer
+    lifetimes precede shorter ones. A read renews the lifetime of the prefix. With `automatic`, prefixes count in steps
+    of `step_tokens` and writing is free.
     """
 
     kind: CacheKind = "points"
@@ -42,7 +44,7 @@ _LEAST_2048: Final = ("claude-3-5-haiku", "claude-3-haiku")
 
 
 def rules_of(model: str) -> CacheRules:
-    """The rules for a model of that name; those of Anthropic where nothing else is known."""
+    """Return the cache rules of the model; unknown models get Anthropic's rules."""
     provider, _, name = model.partition(":")
     match provider:
         case "openai":
@@ -57,21 +59,21 @@ def rules_of(model: str) -> CacheRules:
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """Our own counts in the model's tokens: by the ratio that its reports have taught, from a prefix it has counted."""
+    """Converts estimated tokens to the model's tokens, by a learned ratio and an already measured prefix."""
 
     ratio: float = 1.0
     estimated: int = 0
     reported: int = 0
 
     def tokens(self, estimated: int) -> int:
-        """The model's tokens for so many of ours."""
+        """Return the model's tokens for an estimated number of tokens."""
         if self.estimated and estimated <= self.estimated:
             return estimated * self.reported // self.estimated
         return self.reported + round((estimated - self.estimated) * self.ratio)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as a cache sees it: its points in order and its size, in our own tokens."""
+    """The part of a request that matters to a cache: its points in order and its estimated size."""
 
     system: str
     points: tuple[CachePoint, ...]
@@ -80,7 +82,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request is expected to do: tokens read, written and not cached, and what is kept after it."""
+    """The expected effect of a request: tokens read, written and uncached, and the prefixes cached afterwards."""
 
     read: int = 0
     written_5m: int = 0
@@ -91,13 +93,13 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[Kept, ...] = ()
 
     def cost(self, rates: CacheRates) -> float:
-        """What it costs, in tokens that are not cached."""
+        """Return the cost of the request, in units of one uncached input token."""
         cached = self.read * rates.read + self.written_5m * rates.write_5m + self.written_1h * rates.write_1h
         return cached + self.uncached
 
 
 def scale_of(cache: ModelCache, system: str, standing: Standing, calibration: Calibration | None) -> Scale:
-    """How our counts of a request become the model's: anchored in the prefix it counted last, if that still stands."""
+    """Return the token conversion for a request, anchored at the measured prefix if the request still has it."""
     ratio = (calibration or Calibration()).ratio
     anchor = cache.anchor
     if anchor is None or not _stands(anchor, system, standing) or anchor.estimated < 1:
@@ -106,24 +108,24 @@ def scale_of(cache: ModelCache, system: str, standing: Standing, calibration: Ca
 
 
 class Cached(msgspec.Struct, frozen=True):
-    """A provider's cache at a time, as a request finds it: what is alive, and of that what the request begins with."""
+    """A provider's cache when a request arrives: the live prefixes, and those among them that the request has."""
 
     alive: tuple[Kept, ...]
     standing: tuple[Kept, ...]
-    """The longest last."""
+    """The prefixes that the request begins with, longest last."""
     rules: CacheRules
     at: str
 
 
 def found_at(kept: Sequence[Kept], system: str, standing: Standing, rules: CacheRules, at: str) -> Cached:
-    """Those of the prefixes that the provider still has at that time."""
+    """Return the provider's cache at that time, as a request with these prefix hashes finds it."""
     alive = tuple(one for one in kept if one.is_alive(at))
     stand = sorted((one for one in alive if _stands(one, system, standing)), key=lambda one: one.blocks)
     return Cached(alive, tuple(stand), rules, at)
 
 
 def forecast(shape: Shape, cached: Cached) -> Forecast:
-    """What the provider is expected to do with that request, by what it keeps."""
+    """Return the expected effect of the request on the provider's cache."""
     scale, rules = shape.scale, cached.rules
     total = scale.tokens(shape.total_tokens)
     points = tuple(
@@ -148,7 +150,7 @@ def forecast(shape: Shape, cached: Cached) -> Forecast:
 
 
 def with_lifetimes(points: Sequence[CachePoint], long: int) -> tuple[CachePoint, ...]:
-    """The points with an hour for the first so many and five minutes for those after them."""
+    """Return the points with a lifetime of one hour for the first `long` and five minutes for the rest."""
     lifetimes: list[Lifetime] = ["1h" if place < long else "5m" for place in range(len(points))]
     return tuple(
         msgspec.structs.replace(point, lifetime=lifetime) for point, lifetime in zip(points, lifetimes, strict=True)
@@ -156,12 +158,12 @@ def with_lifetimes(points: Sequence[CachePoint], long: int) -> tuple[CachePoint,
 
 
 def reaches(blocks: int, kept: int, rules: CacheRules) -> bool:
-    """Whether a provider finds the prefix of `kept` blocks from a point after so many blocks."""
+    """Whether a provider finds the cached prefix of `kept` blocks from a point after `blocks` blocks."""
     return 0 <= blocks - kept < rules.look_back_blocks or (rules.kind == "automatic" and blocks >= kept)
 
 
 def recorded(made: Forecast, asked: CacheForecast) -> CacheForecast:
-    """The record of a forecast, filled into what it was asked with."""
+    """Return the record of a forecast: `asked` with the results filled in."""
     return msgspec.structs.replace(
         asked,
         points=made.points,

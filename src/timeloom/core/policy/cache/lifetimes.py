@@ -1,4 +1,4 @@
-"""Lifetimes of cache points: five minutes or an hour, by what the pauses of the conversation make of the costs."""
+"""Chooses cache lifetimes of five minutes or one hour from the pauses of a conversation."""
 
 from typing import Final
 
@@ -9,16 +9,19 @@ from timeloom.core.policy.cache.costs import Cached, Forecast, Shape, forecast, 
 from timeloom.core.view.context.provider_caches import CachedView, Pauses
 
 _CALLS: Final = (2, 1 / 8)
-"""Decisions that a conversation is taken to have shown before it began: how many, and the share that ends a turn."""
+"""Prior for the share of decisions that end a turn: its weight in decisions, and the share."""
 
 _WITHIN: Final = (50, 0.004)
 _BETWEEN: Final = (2, 0.3)
-"""Pauses that a conversation is taken to have shown before it began, within a turn and between turns: how many, and
-the share of them between five minutes and an hour. Each pause that it shows itself counts as one beside them."""
+"""Priors for the share of pauses between five minutes and one hour, within a turn and between turns: weight and share.
+Each observed pause counts as one."""
 
 
 def pause_share(view: CachedView, *, last: bool) -> float:
-    """How likely the next request comes after five minutes and within the hour; `last`: the turn ends with this one."""
+    """Return the probability that the next request comes after five minutes and within an hour.
+
+    With `last`, the turn ends with this request.
+    """
     weight, share = _CALLS
     ends = 1.0 if last else (view.turns + weight * share) / (view.calls + weight)
     return ends * _share(view.between, *_BETWEEN) + (1 - ends) * _share(view.within, *_WITHIN)
@@ -27,10 +30,11 @@ def pause_share(view: CachedView, *, last: bool) -> float:
 def choose_lifetimes(
     shape: Shape, cached: Cached, rates: CacheRates, share: float, choice: LifetimeChoice = "auto"
 ) -> Forecast:
-    """The forecast with the lifetimes that cost least.
+    """Return the forecast with the cheapest lifetimes.
 
-    A longer one is dearer to write. It spares writing all anew if the next request comes after five minutes and within
-    the hour, and `share` says how likely that is. After more than an hour, or within five minutes, both are the same.
+    A one-hour lifetime costs more to write. It avoids a complete rewrite if the next request comes after five minutes
+    and within an hour, which has probability `share`. For shorter and longer pauses the lifetime makes no difference to
+    the next request.
     """
     count = len(shape.points)
     if cached.rules.kind == "automatic" or choice == "5m":
@@ -39,7 +43,7 @@ def choose_lifetimes(
         return _with(shape, cached, count)
     short = _with(shape, cached, 0)
     if short.hit and short.hit.lifetime == "5m" and rates.write_5m < rates.write_1h:
-        # What is built on five minutes lasts no longer (`kept_after`): an hour would be paid for and not be had.
+        # A prefix built on a five-minute prefix lasts five minutes (`prefixes_after_request`): an hour would be wasted.
         return short
     made = [short, *(_with(shape, cached, long) for long in range(1, count + 1))]
     costs = [one.cost(rates) + share * _rewrite(one, shape, rates, cached.at) for one in made]
@@ -51,7 +55,7 @@ def _with(shape: Shape, cached: Cached, long: int) -> Forecast:
 
 
 def _rewrite(made: Forecast, shape: Shape, rates: CacheRates, at: str) -> float:
-    """What it costs more to send the same again, once all prefixes that last five minutes are gone."""
+    """Return the extra cost of sending the same request again after all five-minute prefixes have expired."""
     lasting = [one.tokens for one in made.after if one.lifetime == "1h" and one.used_at == at]
     end = max((point.tokens for point in made.points if not point.small), default=0)
     lost = shape.scale.tokens(end) - shape.scale.tokens(max(lasting, default=0))

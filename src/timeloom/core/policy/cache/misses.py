@@ -1,4 +1,4 @@
-"""Reasons of the cache: why a request read less from it than the one before had left there, or other than expected."""
+"""Explains why a request read less from the cache than expected."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -49,17 +49,17 @@ REASONS: Final[Mapping[Reason, str]] = {
 }
 
 TOLERANCE: Final = 0.01
-"""Differences up to this share of the prompt are not worth a word."""
+"""Differences up to this share of the prompt are ignored."""
 
 TOLERANCE_TOKENS: Final = 64
-"""Nor are so few tokens: what a provider adds around a request of its own."""
+"""Differences up to this many tokens are ignored, because providers add tokens around a request."""
 
 CATALOGUE_TITLE: Final = "\n\n# Tools\n\n"
 OWN_TITLE: Final = "\n\n# Instructions of this assistant\n\n"
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What made a prompt differ from the one before: the reason, and the first entry that is shown otherwise."""
+    """The reason why a prompt differs from the previous one, and the first entry that is rendered differently."""
 
     reason: Reason
     seq: int = 0
@@ -67,12 +67,12 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The reason in words."""
+        """The reason as a sentence."""
         return REASONS[self.reason]
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A request to a model: its forecast, the model, its system text, and the version of its rendering."""
+    """A model request: its cache forecast, the model, its system text, and the rendering version."""
 
     cache: CacheForecast
     model: str
@@ -81,20 +81,20 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, the one before it, and what is known of the time between them."""
+    """A request, the request before it, and the events between them."""
 
     now: Asked
     before: Asked | None = None
     changes: Sequence[Change] = ()
-    """What was forgotten in between."""
+    """Entries that were hidden, pruned or summarized between the two requests."""
     alive: bool = True
-    """Whether the provider must still have had what the request before left."""
+    """Whether the lifetime of the previously written prefix was still running."""
     edited: Change | None = None
-    """Where the log no longer shows what was sent before, though nothing was forgotten."""
+    """The first entry whose rendering differs from the sent text although nothing was forgotten."""
 
 
 def why_less(case: Case) -> Change | None:
-    """Why the request is expected to read less than the one before had left at the provider, if it is."""
+    """Return why the request is expected to read less than the previous one left in the cache, if it is."""
     before, now = case.before, case.now
     last = _last(before.cache) if before else None
     if before is None or (last and _has(now.cache.hit, last)):
@@ -109,7 +109,7 @@ def why_less(case: Case) -> Change | None:
 
 
 def why_otherwise(expected: CacheForecast, usage: Usage) -> Change | None:
-    """Why the provider reported other than was expected, if it did."""
+    """Return why the reported usage differs from the forecast, if it does."""
     if not (usage.cache_read_tokens or usage.cache_write_tokens) and (expected.read_tokens or expected.written_tokens):
         return Change("not_reported")
     prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
@@ -126,7 +126,7 @@ def why_otherwise(expected: CacheForecast, usage: Usage) -> Change | None:
 
 
 def forgotten(block: Hidden | Pruned | RangeSummary, visible: VisibleView) -> Change | None:
-    """What a block of forgetting makes a prompt show otherwise, by what was in sight before it; None if nothing."""
+    """Return the change that a forgetting block makes to the visible entries, or None if it makes none."""
     match block:
         case Hidden(target=path):
             reason, seqs = "hide", visible.at_path.get(path, ())
@@ -171,14 +171,14 @@ def _has(hit: CachePoint | None, last: CachePoint) -> bool:
 
 
 def _is_estimate(expected: CacheForecast, usage: Usage) -> bool:
-    """Whether it read the share of the prompt that was expected, so that only the count of tokens is another."""
+    """Whether the request read the expected share of the prompt, so that only the token estimate was wrong."""
     prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     wanted = expected.read_tokens / max(1, expected.prompt_tokens)
     return abs(usage.cache_read_tokens / max(1, prompt) - wanted) <= TOLERANCE
 
 
 def _system_reason(before: str, now: str) -> Reason:
-    """`catalogue` where only the part that lists tools and skills is another."""
+    """Return `catalogue` if only the list of tools and skills differs, otherwise `system`."""
     return "catalogue" if _around_catalogue(before) == _around_catalogue(now) else "system"
 
 

@@ -1,4 +1,4 @@
-"""The cache plan of a request: its cache points, their lifetimes, and what is expected of the provider's cache."""
+"""Plans the cache points of a request, their lifetimes, and the expected cache reads and writes."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,15 +13,15 @@ from timeloom.core.view.context.provider_caches import CachedView
 
 
 class CacheAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan is made for: the log holds all of it, or records it with the call."""
+    """The input of a cache plan. All of it is in the log or is recorded with the model call."""
 
     model: str
     calibration: Calibration | None = None
     system: str
-    """A hash of the system text; empty where there is none."""
+    """A hash of the system text; empty if there is none."""
     system_tokens: int
     total_tokens: int = 0
-    """Our own count of the whole request."""
+    """The estimated size of the whole request."""
     at: str
     last: bool = False
     settings: CacheSettings = CacheSettings()
@@ -32,17 +32,17 @@ EndAt = Callable[[int], End | None]
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """Where points stand, and what the provider keeps of the request that has them."""
+    """The positions of the cache points, and the provider's cache that the request finds."""
 
     ends: tuple[End, ...]
     found: Cached
 
 
 def placed(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: EndAt) -> Placed:
-    """Where the points stand: one more at the longest prefix that the provider keeps, where it is out of their reach.
+    """Return the positions of the cache points.
 
-    The first gives way where there would be too many: it is of use only if something is forgotten after it, and then
-    those behind it are, too.
+    If no point reaches the longest cached prefix, a point is added there. The first point gives way if there would be
+    too many: it helps only if a later entry is forgotten, and then the points after it are lost as well.
     """
     rules = rules_of(asked.model)
     found = found_at(cached.of(asked.model).kept, asked.system, _standing(end_at), rules, asked.at)
@@ -55,7 +55,7 @@ def placed(cached: CachedView, asked: CacheAsked, ends: Sequence[End], end_at: E
 
 
 def planned(cached: CachedView, asked: CacheAsked, at: Placed, end_at: EndAt) -> CacheForecast:
-    """The points with the lifetimes that cost least, and the forecast; the same for the same arguments, always."""
+    """Return the points with the cheapest lifetimes and the forecast; equal arguments give equal results."""
     shape = Shape(
         system=asked.system,
         points=_points(asked, at.ends),

@@ -1,4 +1,4 @@
-"""Cache points: the places up to which a prompt is worth keeping at the provider, found by counting rounds."""
+"""Places cache points by counting turns and rounds."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -13,11 +13,12 @@ from timeloom.core.view.views import Views
 DEFAULT_SETTINGS: Final = CacheSettings()
 
 MAX_TURNS_LOOKED_AT: Final = 200
-"""Most turns that are looked through for rounds: this is asked in every round, and old logs have turns without any."""
+"""Maximum number of turns that are searched for rounds. Every round runs this search, and old logs have turns without
+rounds."""
 
 
 class CachePoints(msgspec.Struct, frozen=True):
-    """The seqs that the prefixes to keep end with; 0 where there is no such point."""
+    """The last entries of the prefixes to cache; 0 means that there is no such point."""
 
     prev_turn: int = 0
     pre_tail: int = 0
@@ -25,36 +26,36 @@ class CachePoints(msgspec.Struct, frozen=True):
 
     @property
     def seqs(self) -> tuple[int, ...]:
-        """The points there are, in order, each once: three at most, besides the one on the system text."""
+        """The distinct points in order: at most three, in addition to the point on the system text."""
         return tuple(sorted({self.prev_turn, self.pre_tail, self.tail} - {0}))
 
 
 def cache_points(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> CachePoints:
-    """The end of the turns before this one, the end of all rounds but the last few, and the end of the log."""
+    """Return the end of the previous turns, the end of all but the last few rounds, and the end of the log."""
     turn = views.turns.turns.get(views.turns.newest)
     before = turn.spans[0][0] - 1 if turn and turn.spans else 0
-    # A conversation's header alone is nothing to keep.
+    # A conversation's header alone is not worth caching.
     prev_turn = before if len(views.turns.turns) > 1 else 0
     return CachePoints(prev_turn, editable_after(views, settings), views.tail)
 
 
 def editable_after(views: Views, settings: CacheSettings = DEFAULT_SETTINGS) -> int:
-    """The seq of the pre-tail point: what lies after it may still be hidden; 0 while there are too few rounds."""
+    """Return the pre-tail point; entries after it may still be hidden. 0 while there are too few rounds."""
     wanted = max(settings.min_rounds, settings.offset_rounds + 1)
     last = list(islice(_newest_first(views.turns), wanted))
     if len(last) < wanted:
         return 0
-    # The point is the end of the round before the last few: right before the first of those begins.
+    # The point lies directly before the first of the last `offset_rounds` rounds.
     return last[settings.offset_rounds - 1].first_seq - 1 if settings.offset_rounds else views.tail
 
 
 def may_hide(
     first_seq: int, size_tokens: int, tokens_to_end: int, editable: int, settings: CacheSettings = DEFAULT_SETTINGS
 ) -> bool:
-    """Whether a block that begins there may be hidden: after the pre-tail point and within the editable tail.
+    """Whether a block may be hidden: it lies after the pre-tail point and within the editable tail.
 
-    `tokens_to_end` is counted from the block's beginning. A block larger than the whole tail need only lie after the
-    point: it is the one most worth hiding.
+    `tokens_to_end` is counted from the start of the block. A block larger than the whole tail only needs to lie after
+    the point, because hiding it saves most.
     """
     if first_seq <= editable:
         return False

@@ -1,4 +1,4 @@
-"""Provenance: from which entries of a timeline others were made, found in one walk over it."""
+"""Records in one pass over a timeline which entries were derived from which."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -36,22 +36,22 @@ CallKey = tuple[TurnId, CallId]
 
 
 class Provenance:
-    """What is needed to go from an entry to those that were made from it; it grows with the timeline."""
+    """An index from each entry to the entries that were derived from it."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.plans: defaultdict[PlanId, list[int]] = defaultdict(list)
-        """Where each plan is said."""
+        """The entries that contain each plan."""
         self.asides: defaultdict[CallKey, list[int]] = defaultdict(list)
-        """What repeats the parameters of a call: questions, notices, code."""
+        """The entries that repeat the parameters of a call: approval requests, notices, code."""
         self.results: defaultdict[CallKey, list[int]] = defaultdict(list)
-        """What a call returned in words."""
+        """The text results of a call."""
         self.recaps: defaultdict[TurnId, list[int]] = defaultdict(list)
         """The working summaries of each turn."""
         self.titles: list[int] = []
         self.titling: list[int] = []
         """Requests for a title, and their replies."""
         self.opening: set[int] = set()
-        """What a title is made from: the first message and the answer to it."""
+        """The entries that a title is made from: the first message and its answer."""
         self._first_turn: TurnId = NO_TURN
         self._calls: dict[CallKey, int] = {}
         self._reading: set[CallKey] = set()
@@ -61,7 +61,7 @@ class Provenance:
         self._shown: defaultdict[str, list[int]] = defaultdict(list)
         self._places: list[tuple[int, frozenset[int]]] = []
         self._sids: list[tuple[int, frozenset[int]]] = []
-        """What reads of entries by their places, and of sources by their ids, have shown."""
+        """The results of reads of entries by seq, and of sources by id."""
         self._hidden: defaultdict[str, list[int]] = defaultdict(list)
         self._pruned: list[tuple[int, Pruned]] = []
         self._ranges: list[tuple[int, RangeSummary]] = []
@@ -71,20 +71,20 @@ class Provenance:
             self._add(entry)
 
     def with_sources(self, sids: Iterable[int]) -> Iterator[int]:
-        """The entries that brought these sources."""
+        """Yield the entries that added these sources."""
         for sid in sids:
             yield from self._rows[sid]
 
     def reply_before(self, entry: Entry) -> list[int]:
-        """The reply of a model that the entry was read from."""
+        """Return the model reply from which the entry was parsed."""
         return _last_before(self._replies[entry.turn_id], entry.seq)
 
     def call_before(self, entry: Entry) -> list[int]:
-        """The call that left the entry."""
+        """Return the call that wrote the entry."""
         return _last_before(self._calls_of[entry.turn_id], entry.seq)
 
     def beside(self, entry: Entry, block: ContentBlock) -> Iterator[int]:
-        """The metadata of a content; of a file also the call that wrote it and what that returned in words."""
+        """Yield the metadata of a content; for a file also the call that wrote it and the call's text results."""
         if not isinstance(block, ResultContent):
             return
         key = (entry.turn_id, block.tool_call_id)
@@ -94,7 +94,7 @@ class Provenance:
             yield from self.results[key]
 
     def shown_again(self, entry: Entry, sids: frozenset[int]) -> Iterator[int]:
-        """What reads have shown of the entry: itself by path or place, or a hint of it in its turn's index."""
+        """Yield the reads that showed the entry by path or by seq, or a hint of it in its turn's index."""
         names = [name for name in (entry.path, entry.alias) if name]
         if entry.turn_id:
             names.append(str(TurnIndexPath(entry.turn_id)))
@@ -104,7 +104,7 @@ class Provenance:
         yield from (seq for seq, shown in self._sids if not sids.isdisjoint(shown))
 
     def in_place_of(self, entry: Entry) -> Iterator[int]:
-        """What stands where the entry was."""
+        """Yield the blocks that replaced the entry in the prompt."""
         for name in {entry.path, entry.alias} - {""}:
             yield from self._hidden[name]
         for seq, block in self._pruned:
@@ -112,7 +112,7 @@ class Provenance:
                 yield seq
 
     def summed_up(self, entry: Entry) -> Iterator[int]:
-        """The summaries that cover the entry, and the requests for summaries that were made after it."""
+        """Yield the summaries that cover the entry, and the summary requests made after it."""
         for seq, block in self._ranges:
             within = block.first_seq <= entry.seq <= block.last_seq
             if within or (not block.last_seq and entry.turn_id in block.covered_turn_ids):

@@ -1,6 +1,7 @@
-"""What else must be erased with an entry: everything on the timeline that was made from it or shows it again.
+"""Finds all entries that must be erased together with the requested ones.
 
-The rules go by where a thing comes from, not by its words: so an excerpt of three words is found as well as a copy.
+The rules follow where an entry comes from, not its text. They therefore find an excerpt of three words as well as a
+copy.
 """
 
 from collections import deque
@@ -53,32 +54,38 @@ Why = Literal[
     "call it came from",
     "result it came with",
 ]
-"""Why an entry is erased."""
+"""The reason why an entry is erased."""
 
 SHOWN_IN_TAILS: Final = (SourcesAdded, PlanRecorded)
-"""Blocks whose words stand in the uncached tail of requests, whether they are in sight themselves or not."""
+"""Blocks whose text appears in the uncached tail of requests, whether or not the block itself is visible."""
 
 _BOOKKEEPING: Final = (ModelCalled, ModelAnswered, Hidden, Pruned, RangeSummary, WorkingSummary, Titled, Gate)
-"""Blocks from which nobody makes a summary of a turn."""
+"""Blocks that no working summary is made from."""
 
 _WRITTEN: Final = (Thinking, Notes, ToolCode, ToolCall, Completion, ReactCompletion, WorkingSummary, PlanAcknowledged)
-"""Blocks that are read from the reply of a model."""
+"""Blocks that are parsed from a model's reply."""
 
 
 class Targets(msgspec.Struct, frozen=True):
-    """What is to be erased: entries by their places, and rows of the sources pool by their ids."""
+    """The erase request: entries by seq, and rows of the sources pool by id."""
 
     seqs: frozenset[int] = frozenset()
     sids: frozenset[int] = frozenset()
 
 
 def spread(entries: Sequence[Entry], targets: Targets, quoting: Iterable[int] = ()) -> dict[int, Why]:
-    """Every entry that must be erased with the targets, in order, each with why; `quoting` holds the same words."""
+    """Return every entry that must be erased with the targets, in order, each with its reason.
+
+    `quoting` lists entries that contain the same text.
+    """
     return _Spreading(entries, targets).all(quoting)
 
 
 def erased_entry(entry: Entry, targets: Targets, taken: Sequence[int]) -> Entry:
-    """The entry as it stands once all that is taken, in order, is erased; what it holds of other things stays."""
+    """Return the entry after erasure.
+
+    `erased_seqs` lists all erased entries in order. Content of the entry that does not depend on them stays.
+    """
     match entry.block:
         case SourcesAdded() as block if entry.seq not in targets.seqs:
             after = without_rows(block, targets.sids)
@@ -92,9 +99,9 @@ def erased_entry(entry: Entry, targets: Targets, taken: Sequence[int]) -> Entry:
 
 
 def _leading_on(block: AnyBlock, turn: TurnId) -> AnyBlock:
-    """The block with the index of its own turn, where it may have stood for the beginning of that turn.
+    """Return the block with the path of its turn's index, if the block may replace the beginning of that turn.
 
-    With that goes the turn's header, and what comes later in the turn is found by its index alone.
+    The header of the turn is then erased too, and later entries of the turn can only be found through the index.
     """
     index = f", {TurnIndexPath(turn)}" if turn else ""
     match block:
@@ -111,7 +118,7 @@ def _is_erased_card(cut: Cut) -> bool:
 
 
 class _Spreading:
-    """One walk through all rules, from each entry that is taken to those that it leads to."""
+    """Computes the closure: starts at the targets and follows all rules from each added entry."""
 
     def __init__(self, entries: Sequence[Entry], targets: Targets) -> None:
         self._entries = entries
@@ -121,7 +128,7 @@ class _Spreading:
         self._open: list[int] = []
 
     def all(self, quoting: Iterable[int]) -> dict[int, Why]:
-        """What is taken in the end."""
+        """Return all entries to erase, in order, each with its reason."""
         self._take(self._targets.seqs, "named")
         self._take(self._known.with_sources(self._targets.sids), "named")
         self._take(quoting, "quotes it")
@@ -152,7 +159,7 @@ class _Spreading:
             self._take(known.titles, "title made from it")
 
     def _follow_back(self, entry: Entry) -> None:
-        """To what the entry itself was made from, as far as that holds the same words."""
+        """Add the entries from which this entry was made, if they contain the same text."""
         block, known = entry.block, self._known
         if isinstance(block, _WRITTEN):
             self._take(known.reply_before(entry), "reply it came from")
@@ -174,11 +181,11 @@ class _Spreading:
                 pass
 
     def _requests(self) -> Iterator[int]:
-        """The requests in which something of what is taken was in sight."""
+        """Yield the requests whose prompt showed an entry to erase."""
         visible, taken, in_tails = VisibleView(), deque[int](), False
         for entry in self._entries:
             if isinstance(entry.block, ModelCalled) and entry.block.purpose == "decision":
-                # What went out of sight never comes back.
+                # An entry that is no longer visible never becomes visible again.
                 while taken and not self._is_shown(taken[0], visible):
                     taken.popleft()
                 if in_tails or taken:
@@ -189,12 +196,12 @@ class _Spreading:
                 in_tails = in_tails or isinstance(entry.block, SHOWN_IN_TAILS)
 
     def _is_shown(self, seq: int, visible: VisibleView) -> bool:
-        """Whether a prompt shows that entry, or what it puts in the place of others."""
+        """Whether a prompt shows the entry, or the stub that the entry created."""
         if isinstance(self._entries[seq - 1].block, Hidden | Pruned | RangeSummary):
             return seq in visible.shown or any(stand and stand.by == seq for stand in visible.shown.values())
         return seq in visible.shown and visible.shown[seq] is None
 
 
 def _is_kept(entry: Entry) -> bool:
-    """Whether there is nothing in the entry to erase."""
+    """Whether the entry contains nothing that can be erased."""
     return not entry.block.erased and erased(entry.block) is entry.block

@@ -1,4 +1,4 @@
-"""What a call wrote: a file, a note or a plan that says what the call's parameters say."""
+"""Finds the files, notes and plans that repeat the parameters of a call."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,15 +8,15 @@ from timeloom.core.ids import CallId, TurnId
 from timeloom.core.timeline import Entry
 
 WRITING: Final = frozenset({"react.write", "react.patch"})
-"""Tools whose files hold what they were called with."""
+"""Tools whose files contain their parameters."""
 
 _Key = tuple[TurnId, CallId]
 
 
 def with_written(entries: Sequence[Entry], seqs: frozenset[int]) -> frozenset[int]:
-    """These entries, and with a call what it wrote.
+    """Return these entries, extended by the entries that their calls wrote.
 
-    A file and the note of the same call are one text in two places: with either the other is meant, too.
+    A file and the note of the same call hold the same text, so each of them implies the other.
     """
     writing = {
         (entry.turn_id, entry.block.tool_call_id)
@@ -41,7 +41,7 @@ def _call(entry: Entry) -> _Key | None:
 
 
 def _written_by(entry: Entry, writing: set[_Key]) -> _Key | None:
-    """The call whose words the entry repeats."""
+    """Return the call whose parameters the entry repeats."""
     match entry.block:
         case Note(tool_call_id=call):
             return entry.turn_id, call

@@ -1,4 +1,4 @@
-"""Block text: what a prompt shows of one entry, made from the entry, its call's tool and its payloads alone."""
+"""Renders one entry of the prompt from the entry, its call's tool and its payloads."""
 
 from typing import assert_never
 
@@ -56,7 +56,8 @@ from timeloom.core.render.foreign_text.fence import fence, guard, one_line, refe
 from timeloom.core.timeline import Entry, is_timestamp
 
 MAX_INTERRUPTED_CHARS = 4_000
-"""How much is shown of a reply that was cut. Less loses what it had come to; more repeats what follows whole."""
+"""Maximum length of an interrupted reply in the prompt. Less loses its content; more repeats text that follows in
+full."""
 
 PeopleBlock = UserPrompt | Followup | Steer | ExternalEvent | AttachmentMeta | Attachment
 AgentBlock = Completion | ReactCompletion | Thinking | Notes | Note | WorkingSummary | RangeSummary
@@ -74,7 +75,7 @@ SilentBlock = ConversationStarted | Titled | SourcesAdded | Erased | ModelCalled
 
 
 def entry_text(entry: Entry, tool_id: str = "", payloads: Payloads = NO_PAYLOADS) -> EntryText:
-    """What a prompt shows of the entry; `needed_payloads(entry)` says which stored texts must be handed in."""
+    """Return the text of the entry; `payloads` must contain `needed_payloads(entry)`."""
     match entry.block:
         case (ToolCode() | ToolCall() | Notice() | ResultDigest() | ResultStatus() | ResultContent()) as block:
             return call_text(block, entry.turn_id, tool_id, payloads)
@@ -87,7 +88,7 @@ def entry_text(entry: Entry, tool_id: str = "", payloads: Payloads = NO_PAYLOADS
 def _other_text(
     entry: Entry, block: PeopleBlock | AgentBlock | CourseBlock | ForeignBlock | SilentBlock, payloads: Payloads
 ) -> EntryText:
-    # By class and not by `match`, so that each family's function can end with `assert_never` of its own.
+    # Dispatch by class instead of `match`, so that each family's function can end with its own `assert_never`.
     if isinstance(block, PeopleBlock):
         return _people_text(entry, block, payloads)
     if isinstance(block, AgentBlock):
@@ -100,7 +101,7 @@ def _other_text(
 
 
 def _began(entry: Entry, started_ts: str) -> str:
-    """When an event began, by its own word where that is a time and nothing else."""
+    """Return the start time that the event states if it is a valid timestamp, otherwise the entry's time."""
     return started_ts if is_timestamp(started_ts) else entry.ts
 
 
@@ -138,7 +139,7 @@ def _people_text(entry: Entry, block: PeopleBlock, payloads: Payloads) -> EntryT
 
 
 def _attachment(block: Attachment, payloads: Payloads) -> EntryText:
-    # The metadata before it says what it is; a text is read by path unless it was recorded as shown.
+    # The preceding metadata describes the attachment; its text is read by path unless recorded as shown.
     if block.data is not None:
         return with_data([], block.mime, block.data, block.artifact_path, block.shown)
     if block.shown is None or (block.text is None and block.shown.how == "whole"):
@@ -182,7 +183,7 @@ def _course_text(entry: Entry, block: CourseBlock, payloads: Payloads) -> EntryT
         case RoundStarted(round=n):
             return made_of(f"[ROUND {n}]")
         case ModelAnswered(interrupted=interrupted, purpose=purpose, text=text):
-            # What was meant for a title or a summary is no part of the conversation.
+            # Replies to title and summary requests are not part of the conversation.
             cut = plain(text, payloads) if interrupted and purpose == "decision" else ""
             body = guard(cut[-MAX_INTERRUPTED_CHARS:])
             return made_of(f"[INTERRUPTED ATTEMPT] {len(cut)} characters, not acted on", body) if cut else NOTHING
@@ -199,7 +200,7 @@ def _course_text(entry: Entry, block: CourseBlock, payloads: Payloads) -> EntryT
 
 def _foreign_text(entry: Entry, block: ForeignBlock, payloads: Payloads) -> EntryText:
     if isinstance(block, Unknown):
-        # The type is not ours either: as the header itself it could pass for one.
+        # The type is foreign text too: used as the header, it could imitate one of the runtime's headers.
         head, body = f"[UNKNOWN BLOCK] {one_line(block.foreign_type)}".rstrip(), plain(block.json, payloads)
     else:
         head, body = f"[{block.type_name}]", plain(block.text, payloads)

@@ -1,4 +1,4 @@
-"""Tool calls as a prompt shows them: code, the call, notices and results."""
+"""Renders the blocks of a tool call: code, call, notices and results."""
 
 from typing import Final, assert_never, cast
 
@@ -26,22 +26,22 @@ from timeloom.core.render.foreign_text.json_text import harmless, json_line
 from timeloom.core.tokens import estimate_data
 
 MAX_PARAM_CHARS: Final = 400
-"""Longest string of a call's parameters that is shown whole: what a call wrote stands again in its result."""
+"""Maximum length of a string parameter that is shown completely. Text that a call wrote appears again in its result."""
 
 MAX_CALL_CHARS: Final = 8_000
-"""Longest parameters shown; of more the beginning is shown."""
+"""Maximum length of the parameters of a call; longer parameters are truncated."""
 
 MAX_PARAM_DEPTH: Final = 32
-"""Deepest parameters that are shortened; deeper ones are cut as text."""
+"""Maximum depth at which strings are shortened; deeper parameters are truncated as text."""
 
 NUMBERED_TOOLS: Final = frozenset({"react.read"})
-"""Tools whose text results have line numbers, because lines are asked for again by number."""
+"""Tools whose text results have line numbers, because the model requests lines by number."""
 
 CallBlock = ToolCode | ToolCall | Notice | ResultDigest | ResultStatus | ResultContent
 
 
 def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) -> EntryText:
-    """What a prompt shows of a part of a call; `tool_id` is the tool that was called, empty where nobody knows."""
+    """Return the text of a block of a call; `tool_id` is the called tool, empty if it is unknown."""
     match block:
         case ToolCode(tool_call_id=call, text=text):
             code = shown_text(plain(text, payloads), block.mime, block.path(turn))
@@ -54,7 +54,7 @@ def call_text(block: CallBlock, turn: TurnId, tool_id: str, payloads: Payloads) 
         case Notice(code=code, text=text, tool_call_id=call):
             return made_of(f"[NOTICE{f' {call}' if call else ''}] {one_line(code)}: {one_line(text, 4_000)}")
         case ResultDigest(digest=Digest(artifact_path=path, tokens=int(), error=None)) if path.startswith("tc:"):
-            # The text that was counted follows, at the call's own path: there is nothing to say before it.
+            # The result text follows in its own entry at the call's path, so the digest adds nothing.
             return NOTHING
         case ResultDigest(tool_call_id=call):
             return made_of(f"[TOOL RESULT {call}].summary {one_line(tool_id)}".rstrip(), *_digest(block))
@@ -83,7 +83,7 @@ def _content(block: ResultContent, tool_id: str, payloads: Payloads) -> EntryTex
 
 
 def with_data(head: list[str], mime: str, data: bytes | BlobRef, path: str, shown: Shown | None) -> EntryText:
-    """The lines, then the picture or PDF attached, or the line that stands for it."""
+    """Return the lines, followed by the attached image or PDF, or by the line that replaces it."""
     shown = shown or shown_data(mime, size_of(data), path)
     if shown.how != "whole":
         return made_of(*head, refence(shown.text))
@@ -97,12 +97,12 @@ def _is_read(shown: Shown | None) -> bool:
 
 
 def _says(text: str, error: ToolError) -> bool:
-    """Whether the text is the error itself, which then need not be said twice."""
+    """Whether the text only repeats the error, so that it is not shown twice."""
     return text == msgspec.json.encode({"error": error}).decode()
 
 
 def _body(text: str, mime: str, path: str, shown: Shown | None, *, numbered: bool = False) -> str:
-    # Logs from elsewhere do not say how a content is shown; what decides at an append decides here too.
+    # Imported logs do not record how a content is shown, so the rule of an append is applied here.
     shown = shown or shown_text(text, mime, path)
     if shown.how != "whole":
         return refence(shown.text)
@@ -112,7 +112,7 @@ def _body(text: str, mime: str, path: str, shown: Shown | None, *, numbered: boo
 def _digest(block: ResultDigest) -> list[str]:
     digest = block.digest
     status = "status: failed" if digest.error else "status: ok"
-    # What is at the call's own path is no artifact to be listed.
+    # A result at the call's path is not listed as an artifact.
     if digest.artifact_path.startswith("tc:"):
         return [status, f"error: {json_line(digest.error)}" if digest.error else ""]
     return [status, f"artifact: {json_line(digest)}"]
@@ -129,7 +129,7 @@ def _physical(block: ResultContent) -> str:
 
 
 def physical_line(path: str) -> str:
-    """The line that says where a file lies; nothing where the path names no file."""
+    """Return the line with the physical path of a file; empty if the path does not name a file."""
     form = parse(path)
     return f"[physical_path: {one_line(str(physical(form)), 1_200)}]" if isinstance(form, FileForm) else ""
 
@@ -141,7 +141,7 @@ def _params(params: str, path: str, turn: TurnId) -> str:
         value = msgspec.json.decode(params, type=dict[str, object])
         line = json_line(_shortened(value, _where(value, path, turn), MAX_PARAM_DEPTH))
     except (msgspec.MsgspecError, RecursionError):
-        # Only a stored text can be something else than JSON: a block refuses it.
+        # Blocks reject parameters that are not JSON, so only a stored payload can get here.
         line = one_line(params, MAX_CALL_CHARS + 1)
     return line if len(line) <= MAX_CALL_CHARS else f"{line[:MAX_CALL_CHARS]}… [see {path}]"
 
@@ -160,7 +160,7 @@ def _shortened(value: object, where: str, depth: int) -> object:
 
 
 def _where(params: dict[str, object], path: str, turn: TurnId) -> str:
-    """Where the long text of a call is read again: the file that it writes, else the call itself."""
+    """Return the path under which the long text of a call can be read: the file it writes, else the call."""
     target = params.get("path")
     if "content" in params and isinstance(target, str):
         try:

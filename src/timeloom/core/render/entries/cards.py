@@ -1,6 +1,6 @@
-"""Cards: what stands for pruned turns and rounds, with the words that must stay and a row for all else.
+"""Renders the cards that replace pruned turns and rounds: important text, and one row for everything else.
 
-A card is recorded when it is made and shown as it was recorded, so everything foreign in it is fenced here.
+A card is recorded when it is made and later shown unchanged, so all foreign text in it is fenced here.
 """
 
 import re
@@ -47,11 +47,12 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.turn_index import index_row
 
 PARAMS_CHARS: Final = 160
-"""How much of a call's parameters a row shows. Less does not tell two calls apart; the call itself is one read away."""
+"""Maximum length of a call's parameters in a row. Less does not distinguish two calls; the complete call is one read
+away."""
 
 ROUND_CHARS: Final = 120
-"""How much of a result a row of a round shows at most. There may be a hundred such rounds in sight: with 400 characters
-each, they cost 8% more in recorded sessions."""
+"""Maximum length of a result in a row of a round. A hundred such rounds may be visible: with 400 characters each,
+recorded sessions cost 8% more."""
 
 MAX_ROW_PATH_CHARS: Final = 1_200
 
@@ -74,23 +75,23 @@ _SILENT: Final = (Thinking, Notes, ModelCalled, ModelAnswered)
 class CardLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a pruned turn its card shows.
 
-    Smaller makes the model read again what it still needs; larger saves less. What is cut names its path.
+    Smaller limits make the model read content again; larger limits save less. Truncated content names its path.
     """
 
     text_chars: int = 4_000
-    """Of each message of the user, the assistant or the outside."""
+    """Per message of the user, the assistant or an external event."""
     result_chars: int = 400
-    """Of each result of a tool."""
+    """Per tool result."""
     result_items: int = 50
-    """Items of a list that are looked at to tell the shape of a result."""
+    """Number of list items that are examined for the shape of a result."""
     result_keys: int = 80
-    """Keys of an object that the shape of a result names."""
+    """Number of object keys that the shape of a result lists."""
     rows: int = 40
-    """Of what cannot be shown in words."""
+    """Maximum number of rows."""
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What entries do not say themselves: their stored texts, and which of them hold the last word on an open plan."""
+    """Facts beyond the entries: their payloads, and the entries with the newest snapshots of open plans."""
 
     payloads: Payloads = NO_PAYLOADS
     open_plans: frozenset[int] = frozenset()
@@ -103,7 +104,10 @@ DEFAULT_LIMITS: Final = CardLimits()
 def turn_card(
     turn: TurnId, n: int, entries: Sequence[Entry], known: Known = NOTHING_KNOWN, limits: CardLimits = DEFAULT_LIMITS
 ) -> str:
-    """What stands for a turn: its messages, notes and open plans, its summary or else rows, and where its index is."""
+    """Return the card of a turn.
+
+    It shows the turn's messages, notes and open plans, its working summary or else rows, and the path of its index.
+    """
     since = f" ts={entries[0].ts}" if entries else ""
     return _card(f"[PRUNED TURN {n}] {turn}{since} all of it: {_read(_index(n))}", entries, known, limits)
 
@@ -111,13 +115,13 @@ def turn_card(
 def round_card(
     n: int, turn_n: int, entries: Sequence[Entry], known: Known = NOTHING_KNOWN, limits: CardLimits = DEFAULT_LIMITS
 ) -> str:
-    """What stands for a round of a turn that is in sight: what was said in it, and rows."""
+    """Return the card of a round in a visible turn: its messages and rows."""
     short = msgspec.structs.replace(limits, result_chars=min(limits.result_chars, ROUND_CHARS))
     return _card(f"[PRUNED ROUND {n}] all of it: {_read(_index(turn_n))}", entries, known, short)
 
 
 def shortened(entry: Entry, chars: int, payloads: Payloads = NO_PAYLOADS) -> str:
-    """What a prompt shows of the entry, up to so many characters, and where the rest is read."""
+    """Return the text of the entry up to `chars` characters, with the call that reads the rest."""
     made = entry_text(entry, payloads=payloads)
     whole = made.text.removesuffix("\n\n")
     if len(whole) <= chars and made.data is None:
@@ -129,7 +133,7 @@ def shortened(entry: Entry, chars: int, payloads: Payloads = NO_PAYLOADS) -> str
 
 
 def rows_of(entries: Iterable[Entry], known: Known = NOTHING_KNOWN, limits: CardLimits = DEFAULT_LIMITS) -> list[str]:
-    """A row `kind path tool call: hint` for everything that is neither in words nor of the runtime's own."""
+    """Return a row `kind path tool call: hint` for each entry that is neither text nor bookkeeping."""
     rows: dict[tuple[str, str], str] = {}
     calls: dict[CallId, ToolCall] = {}
     described: set[str] = set()
@@ -147,7 +151,7 @@ def rows_of(entries: Iterable[Entry], known: Known = NOTHING_KNOWN, limits: Card
         call = calls.get(call_id) if call_id else None
         path, where = row.path, _lines_of(block)
         if call and call_id and path.startswith("tc:") and not isinstance(block, ToolCode):
-            # The call and what it returned are one row, under the path of what came last.
+            # The call and its result share one row, under the path of the later entry.
             rows.pop((str(call.path(entry.turn_id)), ""), None)
         tool = one_line(call.tool_id) if call else "-"
         said = " ".join(word for word in (where, _hint(block, call, row.hint, known, limits)) if word)
@@ -161,7 +165,7 @@ def rows_of(entries: Iterable[Entry], known: Known = NOTHING_KNOWN, limits: Card
 def _card(head: str, entries: Sequence[Entry], known: Known, limits: CardLimits) -> str:
     words = [text for entry in entries if (text := _words(entry, known, limits))]
     summed_up = any(isinstance(entry.block, WorkingSummary) for entry in entries)
-    # A summary stands for what was done; what was brought into sight for reading keeps its place all the same.
+    # A working summary replaces the rows of actions, but not the rows of content that the model was given to read.
     told = [
         entry for entry in entries if not summed_up or isinstance(entry.block, ToolCall | ContentBlock | AttachmentMeta)
     ]
@@ -187,7 +191,7 @@ def _keeps_place(row: str) -> bool:
 
 
 def _lines_of(block: AnyBlock) -> str:
-    """The range of lines that a read showed, as its status gave it."""
+    """Return the range of lines that a read showed, as its status recorded it."""
     if isinstance(block, ResultContent) and block.shown and (found := _RANGE.match(block.shown.text)):
         return f"lines {found[1]}"
     return ""

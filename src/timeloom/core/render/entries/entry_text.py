@@ -1,4 +1,4 @@
-"""The text of an entry as values: what a prompt shows of it, and the stored payloads that takes."""
+"""Values for the rendered text of an entry, and the payloads that rendering needs."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,17 +15,17 @@ from timeloom.core.timeline import Entry
 from timeloom.core.tokens import estimate
 
 MAX_WORDS_CHARS: Final = 200_000
-"""Longest message, thought or program shown whole, about 50,000 tokens. Smaller hides what a user pasted; larger lets
-one message fill the window."""
+"""Maximum length of a message, thought or program that is shown completely, about 50,000 tokens. A smaller value hides
+pasted text; a larger one lets one message fill the window."""
 
 Payloads = Mapping[BlobRef, bytes]
-"""The stored texts that an entry's rendering reads, by reference."""
+"""The stored texts that rendering an entry needs, by reference."""
 
 NO_PAYLOADS: Final[Payloads] = {}
 
 
 class EntryText(msgspec.Struct, frozen=True):
-    """What a prompt shows of one entry: text, then an attached picture or PDF if there is one; often nothing."""
+    """The rendered text of one entry, followed by an attached image or PDF if there is one; often empty."""
 
     text: str = ""
     data: Data | None = None
@@ -42,16 +42,16 @@ NOTHING: Final = EntryText()
 
 
 def made_of(*lines: str) -> EntryText:
-    """The text of these lines, without the empty ones, and the blank line that ends every entry."""
+    """Return the text of the non-empty lines, followed by the blank line that ends every entry."""
     text = "\n".join(line for line in lines if line).removesuffix("\n") + "\n\n"
     return EntryText(text, tokens=estimate(text))
 
 
 def words(text: Text, path: str, payloads: Payloads) -> str:
-    """Words of a person or of the agent, guarded; of very many the beginning, and where to read the rest."""
+    """Return text of a person or the agent, escaped; very long text is truncated and names the path of the rest."""
     full = plain(text, payloads)
     if full.startswith(ERASED):
-        # The runtime's own mark, whoever writes it: it says that nothing is here, and perhaps where to read.
+        # The erasure mark of the runtime, in a block of any author. A path to read may follow it.
         return one_line(full, MAX_WORDS_CHARS)
     if len(full) <= MAX_WORDS_CHARS:
         return guard(full)
@@ -60,7 +60,7 @@ def words(text: Text, path: str, payloads: Payloads) -> str:
 
 
 def plain(text: Text, payloads: Payloads) -> str:
-    """The text itself, wherever it is."""
+    """Return the text itself, from the payloads if it is stored separately."""
     if isinstance(text, str):
         return text
     data = payloads.get(text)
@@ -70,7 +70,7 @@ def plain(text: Text, payloads: Payloads) -> str:
 
 
 def needed_payloads(entry: Entry) -> tuple[BlobRef, ...]:
-    """The stored texts that must be handed in to render this entry; attached bytes are not among them."""
+    """Return the stored texts that rendering this entry needs; attached binary data is not included."""
     match entry.block:
         case ContentBlock(text=BlobRef() as text, shown=shown):
             hidden = _stands_for(shown) or (shown is None and isinstance(entry.block, Attachment))
@@ -99,4 +99,4 @@ SILENT: Final = frozenset(
         "react.pruned",
     }
 )
-"""Types that a prompt shows nothing of: they are shown elsewhere in it, or are the runtime's own bookkeeping."""
+"""Block types that a prompt never shows at their position: they appear elsewhere in it, or are bookkeeping."""

@@ -1,4 +1,4 @@
-"""Plans as a prompt shows them."""
+"""Renders plan blocks."""
 
 from typing import assert_never
 
@@ -12,7 +12,7 @@ PlanBlock = PlanRecorded | PlanAcknowledged | PlansCompacted
 
 
 def plan_text(block: PlanBlock) -> EntryText:
-    """What a prompt shows of a block about plans."""
+    """Return the text of a plan block."""
     match block:
         case PlanRecorded(snapshot=plan, change="progress"):
             return made_of(f"[REACT.PLAN] id={plan.plan_id} progress: {_signs(plan)}")

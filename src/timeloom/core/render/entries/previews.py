@@ -1,4 +1,4 @@
-"""Previews: whether a content is shown whole or in part, decided once when it is appended and recorded with it."""
+"""Decides whether a content is shown completely or as a preview; the decision is recorded with the entry."""
 
 from typing import Final
 
@@ -11,15 +11,15 @@ from timeloom.core.render.foreign_text.json_text import json_line
 from timeloom.core.tokens import estimate
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Pictures that models take; any other kind is named and not attached."""
+"""Image types that models accept; other types are named but not attached."""
 
 PDF: Final = "application/pdf"
 
 
 class PreviewLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown whole: text up to both of its caps, pictures and PDFs up to theirs; and how much a preview shows.
+    """Limits up to which text, images and PDFs are shown completely, and the length of a preview.
 
-    Smaller caps make the model read again what it was given; larger ones fill the window with one result.
+    Smaller limits make the model read content again; larger limits let one result fill the window.
     """
 
     whole_chars: int = 24_000
@@ -33,7 +33,7 @@ DEFAULT_LIMITS: Final = PreviewLimits()
 
 
 def shown_text(text: str, mime: str, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
-    """How a prompt shows this text: whole, or as a preview with its size, its shape and how to read the rest."""
+    """Return how a prompt shows the text: completely, or as a preview with size, shape and read instructions."""
     tokens = estimate(text)
     if len(text) <= limits.whole_chars and tokens <= limits.whole_tokens:
         return Shown("whole", tokens)
@@ -41,7 +41,7 @@ def shown_text(text: str, mime: str, path: str, limits: PreviewLimits = DEFAULT_
 
 
 def shown_data(mime: str, size_bytes: int, path: str, limits: PreviewLimits = DEFAULT_LIMITS) -> Shown:
-    """How a prompt shows these bytes: attached whole, or named in one line."""
+    """Return how a prompt shows binary data: attached completely, or named in one line."""
     mime = bare(mime)
     cap = limits.pdf_bytes if mime == PDF else limits.image_bytes
     if mime != PDF and mime not in IMAGES:
@@ -55,18 +55,18 @@ def shown_data(mime: str, size_bytes: int, path: str, limits: PreviewLimits = DE
 
 
 def bare(mime: str) -> str:
-    """The type itself, without parameters and in small letters."""
+    """Return the MIME type in lower case, without parameters."""
     return mime.partition(";")[0].strip().lower()
 
 
 def unshown(mime: str, size_bytes: int | None, path: str) -> str:
-    """The line that stands for a content of which a prompt can show nothing."""
+    """Return the line that replaces a content that a prompt cannot show."""
     size = "" if size_bytes is None else f", {size_bytes} bytes"
     return f"[READ] not shown: {one_line(mime)}{size}; use code to read it, after react.pull({json_line([path])})"
 
 
 def shown_lines(text: str, first_line: int, total_lines: int, path: str) -> Shown:
-    """How a prompt shows a range of lines that was asked for: all of it, numbered as in the file."""
+    """Return how a prompt shows a requested range of lines: all of it, with the line numbers of the file."""
     count = max(1, text.count("\n") + (not text.endswith("\n")))
     last = first_line + count - 1
     head = f"[PREVIEW] lines [{first_line}-{last}]/{total_lines} of {one_line(path)}"
@@ -90,7 +90,7 @@ def _preview(text: str, mime: str, path: str, tokens: int, chars: int) -> str:
 
 
 def _whole_lines(part: str) -> str:
-    """The part up to its last full line, unless that would leave out more than half of it."""
+    """Return the text up to its last complete line, unless that drops more than half of it."""
     end = part.rfind("\n") + 1
     return part[:end] if end * 2 >= len(part) else part
 

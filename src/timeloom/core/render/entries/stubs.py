@@ -1,4 +1,4 @@
-"""Stands: what a prompt shows where entries were hidden, pruned or summed up."""
+"""Renders stubs: the text that replaces hidden, pruned or summarized entries in a prompt."""
 
 from typing import assert_never
 
@@ -10,9 +10,9 @@ from timeloom.core.view.context.visible import Stand
 
 
 def stand_text(stand: Stand, by: Entry, summary: EntryText) -> EntryText:
-    """What stands there; `by` is the entry that put it there, and `summary` that entry's own text.
+    """Return the text of the stub; `by` is the entry that put it there, and `summary` the text of that entry.
 
-    The text of a pruned cut was written by the runtime when it pruned, with everything foreign in it fenced.
+    The text of a pruned stub was rendered when it was pruned, with all foreign text in it fenced.
     """
     match stand.kind:
         case "hidden":
@@ -26,5 +26,5 @@ def stand_text(stand: Stand, by: Entry, summary: EntryText) -> EntryText:
 
 
 def hidden_line(replacement: str, path: str) -> str:
-    """The line that stands for what the agent hid, in its own words."""
+    """Return the line that replaces entries hidden by the agent, with the agent's replacement text."""
     return f"HIDDEN — {one_line(replacement, 1_000).rstrip('. ')}. Retrieve with react.read({one_line(path, 1_200)})"

@@ -1,22 +1,24 @@
-"""The fence: foreign text as a prompt shows it, so that nothing in it can pass for the runtime's own lines.
+"""Fences foreign text, so that no line of it can be mistaken for a line of the runtime.
 
-One rule for lines: every line of foreign text stands behind `| `, or behind its number and `| `. One escape for what
-would count in the middle of a line: a `~` goes into `<channel:`, `</channel:` and `[[S:`, and `unescape` takes it out.
+Every line of foreign text is prefixed with `| `, or with its line number and `| `. Tags inside a line are escaped: a
+`~` is inserted into `<channel:`, `</channel:` and `[[S:`. `unescape` removes it.
 """
 
 import re
 from typing import Final
 
 BAR: Final = "|"
-"""What every fenced line begins with, behind its number if it has one."""
+"""The prefix of every fenced line, after its number if it has one."""
 
 ESCAPE: Final = "~"
-"""What is put into a tag or a citation. No backslash: a model that copies it into JSON would break its decision."""
+"""The character that is inserted into a tag or a citation. A backslash would break the JSON of a decision that copies
+it."""
 
 MAX_LINE_CHARS: Final = 300
-"""Longest foreign word in a line of our own, such as a title. Longer ones make headers unreadable."""
+"""Maximum length of foreign text within a line of the runtime, such as a title. Longer text makes headers
+unreadable."""
 
-# A break that any reader knows counts as one: `\r`, form feeds and U+2028 could start a "line" as well as `\n`.
+# All Unicode line breaks count: `\r`, form feeds and U+2028 can start a "line" as well as `\n`.
 _BREAK: Final = "\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _PIECE: Final = re.compile(rf"[^{_BREAK}]*+(?:\r\n|[{_BREAK}]|\Z)")
 _OF_TAG: Final = r"(</?+|\[)"
@@ -28,7 +30,7 @@ _TAG: Final = re.compile(rf"(</?+)({ESCAPE}*+)(?=channel:)", re.IGNORECASE | re.
 _PREFIX: Final = re.compile(r"[0-9]*+\|(?: |(?=[" + _BREAK + r"]|\Z))")
 _SPACE: Final = re.compile(r"\s+")
 
-# Lines that only the runtime writes: headers, sections and stands. A `~` in front makes them the speaker's own words.
+# Lines that only the runtime may write: headers, sections and stubs. A leading `~` marks them as quoted text.
 _RESERVED: Final = re.compile(
     rf"(?P<start>(?:\A|(?<=[{_BREAK}]))[^\S{_BREAK}]*+)(?={ESCAPE}*+(?:"
     r"\[[A-Z]{3}|\[(?:react\.|stage\.|AI Agent|path:|physical_path:)"
@@ -37,7 +39,7 @@ _RESERVED: Final = re.compile(
 
 
 def fence(text: str, first_line: int | None = None) -> str:
-    """The text with every line behind the bar, and numbered from `first_line` where that is given."""
+    """Return the text with every line fenced, and numbered from `first_line` if given."""
     if not text:
         return ""
     out: list[str] = []
@@ -45,7 +47,7 @@ def fence(text: str, first_line: int | None = None) -> str:
     for piece in pieces(escape(text)):
         mark = f"{number}{BAR}" if counts else BAR
         out.append(f"{mark} {piece}" if piece.strip(_BREAKS) else mark + piece)
-        # Only a line feed ends a line that tools count; what follows another break goes on without a number.
+        # Tools count lines by line feeds, so text after any other break gets no number.
         counts = number is not None and piece.endswith("\n")
         if counts and number is not None:
             number += 1
@@ -53,14 +55,14 @@ def fence(text: str, first_line: int | None = None) -> str:
 
 
 def unfence(text: str) -> str:
-    """What `fence` was given."""
+    """Return the text that was passed to `fence`."""
     return unescape("".join(_PREFIX.sub("", piece, count=1) for piece in pieces(text)))
 
 
 def refence(text: str) -> str:
-    """Text that was fenced when it was recorded, made sure of: a line or a tag that stands bare is fenced now.
+    """Return recorded fenced text with any bare line or tag fenced again.
 
-    Lines that begin with `[PREVIEW]`, `[SHAPE]` or `[READ]` are the runtime's own and stay.
+    Lines that begin with `[PREVIEW]`, `[SHAPE]` or `[READ]` belong to the runtime and stay unchanged.
     """
     return "".join(
         piece if _PREFIX.match(piece) or piece.startswith(PREVIEW_MARKS) else f"{BAR} {piece}"
@@ -69,34 +71,34 @@ def refence(text: str) -> str:
 
 
 def guard(text: str) -> str:
-    """Words of the user or of the agent: shown as they are, but for lines and tags that only the runtime writes."""
+    """Return text of the user or the agent with reserved lines and channel tags escaped."""
     return _RESERVED.sub(rf"\g<start>{ESCAPE}", _TAG.sub(rf"\1\2{ESCAPE}", text))
 
 
 def one_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
-    """Foreign text within a line of our own: white space squeezed, escaped, and cut where it is too long."""
+    """Return foreign text for use within one line: whitespace collapsed, escaped, and truncated."""
     line = escape(_SPACE.sub(" ", text[: limit * 4]).strip())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def escape(text: str) -> str:
-    """The text with every channel tag and citation made harmless."""
+    """Return the text with every channel tag and citation escaped."""
     return _OPEN.sub(rf"\1\2{ESCAPE}", text)
 
 
 def unescape(text: str) -> str:
-    """What `escape` was given; for whatever the model copies out of a fence and hands to a tool."""
+    """Return the text before `escape`, for text that the model copies from a fence into a tool call."""
     return _ESCAPED.sub(r"\1\2", text)
 
 
 def pieces(text: str) -> list[str]:
-    """The lines of the text, each with its break; whatever any reader takes for a break is one."""
+    """Return the lines of the text, each with its break; every Unicode line break counts."""
     found = _PIECE.findall(text)
     # The pattern matches once more, empty, at the end of a text that ends with a break.
     return found[:-1] if found[-1] == "" else found
 
 
 PREVIEW_MARKS: Final = ("[PREVIEW]", "[SHAPE]", "[READ]")
-"""How the runtime's own lines in a recorded preview begin."""
+"""Prefixes of the runtime's lines in a recorded preview."""
 
 _BREAKS: Final = "\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"

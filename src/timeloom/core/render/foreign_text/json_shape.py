@@ -1,4 +1,4 @@
-"""The shape of a JSON text: keys, kinds and counts to a limited depth, without the values."""
+"""Describes the shape of a JSON text: keys, types and counts to a limited depth, without values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
@@ -8,30 +8,32 @@ import msgspec
 from timeloom.core.render.foreign_text.json_text import json_line
 
 MAX_DEPTH: Final = 4
-"""Levels of nesting that are told apart. Fewer hides where the data is; more is longer than a preview."""
+"""Maximum depth of nesting. A smaller value hides where the data is; a larger one makes the shape longer than a
+preview."""
 
 MAX_ITEMS: Final = 50
-"""Items of a list that are looked at."""
+"""Maximum number of list items that are examined."""
 
 MAX_KEYS: Final = 80
-"""Keys of an object that are named."""
+"""Maximum number of object keys that are listed."""
 
 MAX_KEY_CHARS: Final = 60
-"""Longest key shown."""
+"""Maximum length of a key."""
 
 MAX_SHAPE_CHARS: Final = 2_000
-"""Longest shape; the rest is cut. Larger makes the shape of a wide result longer than its preview."""
+"""Maximum length of a shape; the rest is cut. A larger value makes the shape of a wide result longer than its
+preview."""
 
 
 class _Most(msgspec.Struct, frozen=True):
-    """How much of lists and objects is looked at."""
+    """How many list items and object keys are examined."""
 
     items: int
     keys: int
 
 
 def shape_of(text: str, max_items: int = MAX_ITEMS, max_keys: int = MAX_KEYS) -> str:
-    """What the JSON text is made of, on one line; nothing where it is not JSON."""
+    """Return the shape of the JSON text on one line; empty if the text is not JSON."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):

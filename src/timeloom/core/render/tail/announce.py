@@ -1,4 +1,4 @@
-"""ANNOUNCE: the operational facts of a round, in the part of the prompt that is never cached."""
+"""Renders ANNOUNCE, the operational facts of a round, in the uncached tail of the prompt."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -18,39 +18,40 @@ from timeloom.core.view.plans import announced
 from timeloom.core.view.views import Views
 
 BAR_CELLS: Final = 20
-"""Width of a budget bar."""
+"""Width of a budget bar in characters."""
 
 MAX_STEP_CHARS: Final = 160
-"""Longest text of a plan's step here; the plan itself stands in the timeline."""
+"""Maximum length of a plan step in ANNOUNCE; the timeline contains the complete plan."""
 
 MAX_STEPS: Final = 20
-"""Most steps of one plan here; of a longer plan those around the first open step are shown."""
+"""Maximum number of steps per plan. Of a longer plan, the steps around the first open one are shown."""
 
 MAX_FILES: Final = 10
-"""Most files listed here, the newest; the rest is found with react.rg."""
+"""Maximum number of files, the newest; the others can be found with react.rg."""
 
 MAX_LOOKED_AT: Final = 200
-"""Most artifacts looked at to find them: a long conversation has many, and this stands in every round."""
+"""Maximum number of artifacts searched for these files. Long conversations have many, and every round runs the
+search."""
 
 MAX_AUTHOR_CHARS: Final = 60
-"""Longest name of who gave feedback; the block has all of it."""
+"""Maximum length of the name of a feedback author; the block contains the full name."""
 
 MAX_FEEDBACK: Final = 4
-"""Most reactions and remarks listed here, the newest."""
+"""Maximum number of reactions and remarks, the newest."""
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """A budget of the turn, in whatever it counts."""
+    """A budget of the turn in any unit."""
 
     name: str
     used: int
     limit: int
     shown: str = ""
-    """How both are written where a plain number has no unit."""
+    """The text for both numbers, if plain numbers would lack a unit."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of this round only: its number of so many, the time, the budgets and the state of the cache."""
+    """Facts that hold in this round only: its number, the time, the budgets and the state of the cache."""
 
     iteration: int
     max_iterations: int
@@ -63,7 +64,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def announce(this: Round, views: Views) -> str:
-    """The section ANNOUNCE of a round; bounded, whatever the conversation holds."""
+    """Return the ANNOUNCE section of a round; its length is bounded."""
     turn = views.turns.newest
     groups = [
         [f"time: {this.now}", f"iteration: {this.iteration}/{this.max_iterations}", *_budget_lines(this)],
@@ -79,9 +80,9 @@ def announce(this: Round, views: Views) -> str:
 
 
 def cache_line(last: Usage | None, points: int) -> str:
-    """What became of the cache in the request before, and how many points this one has; empty where nothing is known.
+    """Return a line on the cache use of the last request and the number of current cache points.
 
-    A provider that neither read nor wrote a cache has none, or does not speak of it.
+    It is empty if the provider neither read nor wrote a cache: it has none, or does not report it.
     """
     if last is None or not (last.cache_read_tokens or last.cache_write_tokens):
         return ""

@@ -1,4 +1,4 @@
-"""SOURCES POOL: the newest sources under the ids that citations name, in the part that is never cached."""
+"""Renders SOURCES POOL, the newest sources by citation id, in the uncached tail of the prompt."""
 
 from heapq import nlargest
 from typing import Final
@@ -7,14 +7,15 @@ from timeloom.core.render.foreign_text.fence import fence, one_line
 from timeloom.core.sources import SourceRow, SourcesPool
 
 MAX_ROWS: Final = 40
-"""Most rows shown, the newest. More make every round pay for old questions; fewer hide some of one search."""
+"""Maximum number of rows, the newest. More rows make every round pay for old questions; fewer hide results of one
+search."""
 
 MAX_SNIPPET_CHARS: Final = 240
-"""How much of a row's text is shown."""
+"""Maximum length of a row's text."""
 
 
 def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS) -> str:
-    """The section, or nothing while there are no sources."""
+    """Return the section; empty while there are no sources."""
     if not pool.rows:
         return ""
     rows = [pool.rows[sid] for sid in _newest(pool, max_rows)]
@@ -27,7 +28,7 @@ def sources_section(pool: SourcesPool, max_rows: int = MAX_ROWS) -> str:
 
 
 def _newest(pool: SourcesPool, count: int) -> list[int]:
-    """The largest ids, in order. They are given one after the other, so they are looked for at the end first."""
+    """Return the largest ids in order. Ids are sequential, so the search starts at the end."""
     last = pool.next_sid - 1
     near = [sid for sid in range(last, max(0, last - 4 * count), -1) if sid in pool.rows][:count]
     enough = len(near) == min(count, len(pool.rows))

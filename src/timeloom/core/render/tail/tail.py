@@ -1,4 +1,4 @@
-"""The tail of a prompt: which turn is current, the sources and ANNOUNCE; last, never cached, and bounded."""
+"""Renders the uncached end of a prompt: the current turn, the sources and ANNOUNCE."""
 
 from timeloom.core.render.tail.announce import Round, announce
 from timeloom.core.render.tail.sources_section import sources_section
@@ -6,9 +6,10 @@ from timeloom.core.view.views import Views
 
 
 def tail_text(this: Round, views: Views, sources: str | None = None) -> str:
-    """What follows the cacheable part in this round; the caller keeps it, for it cannot be made from the log alone.
+    """Return the text after the cacheable part in this round.
 
-    `sources` is the section SOURCES POOL where the caller has it already.
+    The caller must store it, because it cannot be rebuilt from the log alone. `sources` is the SOURCES POOL section if
+    the caller has already rendered it.
     """
     if sources is None:
         sources = sources_section(views.sources.pool)
@@ -16,12 +17,12 @@ def tail_text(this: Round, views: Views, sources: str | None = None) -> str:
 
 
 def current_turn(views: Views) -> str:
-    """The section CURRENT TURN; empty before the first turn."""
-    # The turn's own blocks stand above: a title in front of them would have to move when the next turn begins.
+    """Return the CURRENT TURN section; empty before the first turn."""
+    # A heading directly before the turn's blocks would have to move when the next turn begins.
     turn = views.turns.newest
     return f"CURRENT TURN\n{turn}: everything from [TURN {turn}] on, above.\n" if turn else ""
 
 
 def joined(*sections: str) -> str:
-    """The sections that say something, one after the other."""
+    """Join the sections that are not empty."""
     return "\n".join(section for section in sections if section)

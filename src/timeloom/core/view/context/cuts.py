@@ -1,7 +1,8 @@
-"""Legal cuts: the places where history may be summed up without tearing apart what belongs together.
+"""Finds legal cuts: the points up to which history may be summarized without separating related entries.
 
-A cut after seq `s` puts entry `s` and all before it on one side. It is legal where a turn or a round begins right
-after it and no rule's span holds `s` and `s + 1` together. Each rule is one small function; a cut must please all.
+A cut after seq `s` puts entry `s` and all earlier entries on one side. It is legal if a turn or a round begins directly
+after it and no rule's span contains both `s` and `s + 1`. Each rule is one small function, and a cut must satisfy all
+rules.
 """
 
 from bisect import bisect_right
@@ -36,10 +37,10 @@ from timeloom.core.timeline import NO_TURN, Entry
 
 
 class SpanMark(msgspec.Struct, frozen=True):
-    """What an entry does to the span with that key.
+    """The effect of an entry on the span with that key.
 
-    `open` begins it and lets it hold all that follows, `extend` adds an entry to a span that began, `settle` adds
-    one after which the span holds only what it has, and `close` adds one after which it is over.
+    `open` starts the span and blocks all later cuts. `extend` adds the entry to a started span. `settle` adds the entry
+    and stops blocking later cuts. `close` adds the entry and ends the span.
     """
 
     key: str
@@ -50,7 +51,10 @@ Rule = Callable[[Entry], SpanMark | None]
 
 
 def keep_a_call_with_its_results(entry: Entry) -> SpanMark | None:
-    """Notes, code, call, notices and results of one call stay together; without a receipt nothing after it is cut."""
+    """Keep notes, code, call, notices and results of one call together.
+
+    While the call has no receipt, no cut after it is legal.
+    """
     match entry.block:
         case Notes(tool_call_id=call_id) | ToolCode(tool_call_id=call_id) | ToolCall(tool_call_id=call_id):
             return SpanMark(f"call {call_id}", "open")
@@ -63,7 +67,7 @@ def keep_a_call_with_its_results(entry: Entry) -> SpanMark | None:
 
 
 def keep_a_prompt_with_its_turn(entry: Entry) -> SpanMark | None:
-    """The header of a turn, the user's prompt and its attachments stay with the first round."""
+    """Keep the turn's header, the user's prompt and its attachments with the first round."""
     match entry.block:
         case TurnStarted() | UserPrompt() | AttachmentMeta():
             return SpanMark("prompt", "open")
@@ -74,7 +78,7 @@ def keep_a_prompt_with_its_turn(entry: Entry) -> SpanMark | None:
 
 
 def keep_an_answer_with_its_request(entry: Entry) -> SpanMark | None:
-    """A model's outcome stays with its call."""
+    """Keep a model's outcome with its request."""
     match entry.block:
         case ModelCalled():
             return SpanMark("model", "open")
@@ -85,7 +89,7 @@ def keep_an_answer_with_its_request(entry: Entry) -> SpanMark | None:
 
 
 def keep_a_decision_with_its_question(entry: Entry) -> SpanMark | None:
-    """What a person decided stays with what the person was asked."""
+    """Keep a person's decision with its approval request."""
     match entry.block:
         case ApprovalRequested(tool_call_id=call_id):
             return SpanMark(f"approval {call_id}", "open")
@@ -104,7 +108,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 class CutsView(msgspec.Struct):
-    """The legal cuts so far, and the spans of the turn that is running; a turn's end, or the next turn, ends them."""
+    """The legal cuts so far, and the spans of the current turn; the end of the turn, or the next turn, ends them."""
 
     legal: list[int] = []
     starts: dict[str, int] = {}
@@ -112,7 +116,7 @@ class CutsView(msgspec.Struct):
     turn_id: TurnId = NO_TURN
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry; the cost follows its own spans."""
+        """Fold in the next entry; the cost depends only on its spans."""
         if isinstance(entry.block, TurnStarted | UserPrompt | RoundStarted):
             self._begin(entry)
         if entry.turn_id == self.turn_id:
@@ -123,7 +127,7 @@ class CutsView(msgspec.Struct):
                 self._end_turn()
 
     def after(self, seq: int) -> list[int]:
-        """The legal cuts after that seq, in order."""
+        """Return the legal cuts after that seq, in order."""
         return self.legal[bisect_right(self.legal, seq) :]
 
     def _begin(self, entry: Entry) -> None:

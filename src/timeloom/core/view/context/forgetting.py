@@ -1,4 +1,4 @@
-"""Forgetting: how far turns were pruned and summed up, and what must outlive a summary."""
+"""The view of pruning and compaction so far, and of the entries that every summary keeps."""
 
 import msgspec
 
@@ -7,31 +7,31 @@ from timeloom.core.timeline import NO_TURN, Entry
 
 
 class ForgettingView(msgspec.Struct):
-    """The marks from which the next act of forgetting goes on, so that nobody walks what was forgotten before."""
+    """The positions at which the next pruning or compaction starts, so that old entries are not scanned again."""
 
     cards_seq: int = 0
-    """All turns up to here stand as cards or are summed up."""
+    """All turns up to this entry are cards or summarized."""
     rounds_seq: int = 0
-    """All rounds up to here were looked at when rounds were pruned."""
+    """All rounds up to this entry were considered when rounds were pruned."""
     summary_seq: int = 0
-    """The newest summary of a range."""
+    """The newest range summary."""
     summed_seq: int = 0
-    """The last entry that it covers."""
+    """The last entry that the newest range summary covers."""
     notes: list[int] = []
     """The internal notes, oldest first."""
     said: list[int] = []
-    """What reached turns from outside while they ran, oldest first."""
+    """Messages and events that arrived during turns, oldest first."""
     outside: list[int] = []
-    """Entries that belong to no turn, without the header: no index of a turn lists them."""
+    """Entries outside of turns, without the header; no turn index lists them."""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         if entry.turn_id == NO_TURN and entry.seq > 1:
             self.outside.append(entry.seq)
         match entry.block:
             case Pruned(cuts=cuts, through_seq=through):
                 self.cards_seq = max(self.cards_seq, through)
-                # A cut of one entry stands for that entry alone; a round has more.
+                # A cut of one entry replaces only that entry; a round has several entries.
                 long = (cut.last_seq for cut in cuts if cut.last_seq > cut.first_seq)
                 self.rounds_seq = max([self.rounds_seq, *long])
             case RangeSummary(last_seq=last):
@@ -46,5 +46,5 @@ class ForgettingView(msgspec.Struct):
 
     @property
     def done_seq(self) -> int:
-        """All turns up to here are cards or summed up."""
+        """All turns up to this entry are cards or summarized."""
         return max(self.cards_seq, self.summed_seq)

@@ -1,4 +1,4 @@
-"""The caches of providers as far as the log tells: which prefixes they keep, and which pauses those must last."""
+"""The view of the prefixes that providers cache, and of the pauses that their lifetimes must cover."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,11 +14,11 @@ from timeloom.core.tokens import is_plausible
 LIFETIME_S: Final[dict[Lifetime, int]] = {"5m": 300, "1h": 3600}
 
 MAX_KEPT: Final = 24
-"""Most prefixes that are remembered of a model. More than a look-back of 20 blocks can find are of no use."""
+"""Maximum number of remembered prefixes per model. More than a look-back of 20 blocks can find are useless."""
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False):
-    """A prefix that a provider keeps: by the hashes of the system text and of the blocks after it."""
+    """A cached prefix, identified by the hashes of the system text and of the blocks after it."""
 
     system: str
     prefix: str
@@ -29,12 +29,12 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
     used_at: str
 
     def is_alive(self, at: str) -> bool:
-        """Whether the provider still has it at that time."""
+        """Whether the lifetime of the prefix is still running at that time."""
         return microseconds_between(self.used_at, at) < LIFETIME_S[self.lifetime] * 1_000_000
 
 
 class Anchor(msgspec.Struct, frozen=True, gc=False):
-    """A prefix whose size the provider has told: our own count of it, and the provider's."""
+    """A prefix whose size the provider reported: our estimate of it, and the reported number."""
 
     system: str
     prefix: str
@@ -44,31 +44,31 @@ class Anchor(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pauses(msgspec.Struct, gc=False):
-    """How many pauses there were, and how many of them a short and a long lifetime do not last."""
+    """The number of pauses, and how many of them exceed the short and the long lifetime."""
 
     count: int = 0
     over_5m: int = 0
     over_1h: int = 0
 
     def add(self, microseconds: int) -> None:
-        """Takes in a pause."""
+        """Count one pause."""
         self.count += 1
         self.over_5m += microseconds >= LIFETIME_S["5m"] * 1_000_000
         self.over_1h += microseconds >= LIFETIME_S["1h"] * 1_000_000
 
 
 class ModelCache(msgspec.Struct):
-    """The cache of one model: what it keeps, and what it kept before the call that is under way."""
+    """The cache of one model: the current prefixes, and those before the open call."""
 
     kept: tuple[Kept, ...] = ()
     before: tuple[Kept, ...] = ()
     asked: CacheForecast | None = None
-    """The call that is under way."""
+    """The forecast of the open call."""
     anchor: Anchor | None = None
 
 
 class CachedView(msgspec.Struct):
-    """For each model, under the name by which it is asked, its cache; and the pauses between decisions."""
+    """The cache of each model by its requested name, and the pauses between decisions."""
 
     models: dict[str, ModelCache] = {}
     within: Pauses = msgspec.field(default_factory=Pauses)
@@ -80,10 +80,10 @@ class CachedView(msgspec.Struct):
     turn_id: TurnId = NO_TURN
     called_at: str = ""
     model: str = ""
-    """Which model was asked for the newest decision."""
+    """The model of the newest decision."""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         match entry.block:
             case ModelCalled(purpose="decision") as call:
                 self._add_call(entry, call)
@@ -93,7 +93,7 @@ class CachedView(msgspec.Struct):
                 pass
 
     def of(self, model: str) -> ModelCache:
-        """What is known of that model's cache."""
+        """Return the known cache of that model."""
         return self.models.get(model) or ModelCache()
 
     def _add_call(self, entry: Entry, call: ModelCalled) -> None:
@@ -114,11 +114,11 @@ class CachedView(msgspec.Struct):
 def kept_after(
     alive: Sequence[Kept], system: str, points: Sequence[CachePoint], hit: CachePoint | None, at: str
 ) -> tuple[Kept, ...]:
-    """What a provider keeps after a request with these points that read the prefix up to `hit`.
+    """Return the cached prefixes after a request with these points that read the prefix up to `hit`.
 
-    Of those that are alive, each point renews one or leaves another; the one that was read is renewed, too. A prefix
-    that is there keeps the lifetime it was written with, and a new one lasts an hour only where what it was built on
-    does: what a provider makes of an hour over five minutes nobody has written down, and this is the safer guess.
+    Each point renews a live prefix or adds one, and `hit` is renewed as well. An existing prefix keeps the lifetime it
+    was written with. A new prefix lasts an hour only if the prefix it extends does. Providers do not document that
+    case, and this is the safer assumption.
     """
     longest: Lifetime = hit.lifetime if hit else "1h"
     kept = {(one.system, one.prefix, one.blocks): one for one in alive}
@@ -127,7 +127,7 @@ def kept_after(
             continue
         there = kept.pop((system, point.prefix, point.blocks), None)
         lifetime = there.lifetime if there else min(point.lifetime, longest, key=LIFETIME_S.__getitem__)
-        # Put in again at the end, so that those that nobody uses come first.
+        # Inserted at the end, so that the least recently used prefixes come first.
         kept[system, point.prefix, point.blocks] = Kept(
             system, point.prefix, point.seq, point.blocks, point.tokens, lifetime, at
         )
@@ -141,10 +141,10 @@ def _learn(cache: ModelCache, answer: ModelAnswered) -> None:
     if asked is None:
         return
     if answer.error and not (cached or usage.input_tokens):
-        # It was turned away, so nothing was read or written.
+        # The provider rejected the request, so nothing was read or written.
         cache.kept = cache.before
     elif usage.cache_write_tokens and (kept := [point for point in asked.points if not point.small]):
-        # Who reports what was written has read or written exactly what stands before the last point.
+        # A provider that reports writes has read or written exactly the prefix up to the last point.
         last = kept[-1]
         if is_plausible(last.tokens, cached):
             cache.anchor = Anchor(asked.system, last.prefix, last.blocks, last.tokens, cached)

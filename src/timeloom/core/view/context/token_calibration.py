@@ -1,4 +1,4 @@
-"""What providers report of model calls: how their counts compare to ours, and what the last prompt cost the cache."""
+"""The view that compares estimated with reported prompt tokens for each model."""
 
 import msgspec
 
@@ -9,22 +9,22 @@ from timeloom.core.tokens import Calibration
 
 
 class AskedFor(msgspec.Struct, frozen=True, gc=False):
-    """A request without an outcome: which model was asked, and with how many tokens by our own count."""
+    """A request without an outcome: the model, and the estimated prompt tokens."""
 
     model: str
     estimated_tokens: int
 
 
 class ReportedView(msgspec.Struct):
-    """For each model, under the name by which it is asked, how its own count of a prompt compares to the estimate."""
+    """For each model by its requested name, the ratio of reported to estimated prompt tokens."""
 
     calibrations: dict[str, Calibration] = {}
     last: Usage | None = None
-    """What the newest decision used, if its provider said so."""
+    """The reported usage of the newest decision, if the provider reported one."""
     asked: dict[CallPurpose, AskedFor] = {}
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Fold in the next entry."""
         match entry.block:
             case ModelCalled(purpose=purpose, model=model, estimated_tokens=estimated):
                 self.asked[purpose] = AskedFor(model, estimated)
@@ -34,13 +34,13 @@ class ReportedView(msgspec.Struct):
                 pass
 
     def tokens(self, model: str, estimated: int) -> int:
-        """The estimate in that model's own tokens, as far as its calls have taught; what fits is asked with this."""
+        """Return the estimate in the model's tokens, for the check whether a request fits the window."""
         known = self.calibrations.get(model)
         return known.tokens(estimated) if known else estimated
 
     def _add_answer(self, answer: ModelAnswered) -> None:
         asked = self.asked.pop(answer.purpose, None)
-        # A call that did not come to its end may have been counted only in part.
+        # The usage of an incomplete call may cover only a part of it.
         if answer.error or answer.interrupted or not answer.usage_reported:
             return
         usage = answer.usage

@@ -1,4 +1,4 @@
-"""What is in sight: the entries left after hiding, pruning and summing up, and what stands for the others."""
+"""The view of visible entries and of the stubs that replace hidden, pruned and summarized ones."""
 
 from bisect import bisect_left, bisect_right
 from typing import Literal
@@ -13,7 +13,7 @@ StandKind = Literal["hidden", "pruned", "summary"]
 
 
 class Stand(msgspec.Struct, frozen=True, gc=False):
-    """What stands where entries were: `text` as it was recorded, or for a summary the text of the entry `by`."""
+    """A stub in place of entries: `text` as recorded, or for a summary the text of the entry `by`."""
 
     kind: StandKind
     by: int
@@ -21,25 +21,25 @@ class Stand(msgspec.Struct, frozen=True, gc=False):
 
 
 class VisibleView(msgspec.Struct):
-    """The entries in sight, in the order of the timeline, each as itself (None) or with what stands in its place."""
+    """The visible entries in timeline order, each as itself (None) or with its stub."""
 
     shown: dict[int, Stand | None] = {}
     order: list[int] = []
-    """The keys of `shown`, so that a range is found without walking."""
+    """The keys of `shown` as a sorted list, for range searches."""
 
     gone: dict[int, int] = {}
-    """Each entry that is out of sight or stood for, with the newest entry that took it out."""
+    """Each hidden or replaced entry, with the newest entry that hid it."""
 
     at_path: dict[str, list[int]] = {}
     at_alias: dict[str, int] = {}
     in_turn: dict[TurnId, list[int]] = {}
     inner: dict[CallId, int] = {}
-    """The calls of the newest turn that other calls have made, each with the entry that says so."""
+    """The nested calls of the newest turn, each with its call entry."""
     summaries: dict[str, tuple[int, int]] = {}
-    """Each path of a summary that stands for others, with its own seq and the place where it stands."""
+    """Each path of a summary that replaces entries, with its seq and the position of its stub."""
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry; the cost follows what it puts in or takes out of sight."""
+        """Fold in the next entry; the cost is linear in the entries that it shows or hides."""
         match entry.block:
             case Hidden(target=target, replacement=text):
                 self._replace(self._at(target), Stand("hidden", entry.seq, text), entry.seq)
@@ -60,7 +60,7 @@ class VisibleView(msgspec.Struct):
                 self.inner[call_id] = entry.seq
             case _:
                 pass
-        # What a program called and got is for the program; the report of its run says where it stands.
+        # Nested calls and their results are for the program only; the report of its run names their paths.
         call_id: CallId | None = getattr(entry.block, "tool_call_id", None)
         if call_id and call_id in self.inner:
             self.gone[entry.seq] = self.inner[call_id]
@@ -116,7 +116,7 @@ class VisibleView(msgspec.Struct):
         return sorted(covered)
 
     def _replace(self, seqs: list[int], stand: Stand | None, by: int) -> None:
-        """Takes the entries out of sight and puts the stand, if there is one, where the first was."""
+        """Hide the entries and put the stub, if there is one, at the first of them."""
         for seq in seqs:
             self.gone[seq] = by
         leaving = seqs[1:] if stand else seqs

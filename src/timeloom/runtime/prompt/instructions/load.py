@@ -1,16 +1,16 @@
-"""The instruction texts: files of the package, by name and version."""
+"""Loads the instruction texts of the system prompt from the package, by name and version."""
 
 from functools import cache
 from importlib import resources
 from typing import Final
 
 TEXTS_VERSION: Final = "v1"
-"""The version that new turns use. A text that says something else gets a new version; old ones stay readable."""
+"""The version that new turns use. A changed text gets a new version; old versions stay readable."""
 
 
 @cache
 def load_texts(version: str = TEXTS_VERSION) -> dict[str, str]:
-    """Every text of that version by its name."""
+    """Return every text of that version by its name."""
     suffix = f".{version}.md"
     files = resources.files("timeloom.runtime.prompt.instructions").iterdir()
     found = {file.name.removesuffix(suffix): file.read_text("utf-8") for file in files if file.name.endswith(suffix)}

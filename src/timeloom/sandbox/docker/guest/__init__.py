@@ -1,4 +1,4 @@
-"""What runs inside a container beside the interpreter's own program; nothing of it is imported outside."""
+"""Code that runs inside a container besides the bootstrap; the supervisor ships these files to the image."""
 
 from pathlib import Path
 from typing import Final
@@ -7,4 +7,4 @@ LAUNCH: Final = Path(__file__).with_name("launch.py")
 """The first process of a container."""
 
 RELAY: Final = Path(__file__).with_name("relay.py")
-"""What `launch.py` imports in a combined container."""
+"""The module that `launch.py` imports in a combined container."""

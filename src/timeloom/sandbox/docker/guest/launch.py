@@ -1,10 +1,10 @@
-"""The first process of a container: starts the interpreter behind a filter, and ends with it or with the supervisor.
+"""Runs as first process of a container: starts the interpreter under seccomp and ends with it or the supervisor.
 
     python -I launch.py SOCKET PRELOAD ADDRESS_SPACE RELAY      the token is the first line of standard input
 
-It imports nothing but the standard library of Python 3.9 or newer. It reaps what programs leave behind, and when it
-ends the kernel ends everything else in the container. Its standard input ends when the supervisor does.
-With a relay it is the supervisor's part in a combined container: see `relay.py`. What is not wanted is `-`.
+It imports only the standard library of Python 3.9 or newer. It reaps orphaned processes, and when it ends, the kernel
+kills everything else in the container. Its standard input ends when the supervisor does. With RELAY it also contains
+the supervisor's part of a combined container, see `relay.py`. An unused argument is `-`.
 """
 # ruff: noqa: PTH100, PTH118, PTH120, PTH123, UP031 - it starts with every container: few imports
 
@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/tmp/matplotlib",
     "OMP_NUM_THREADS": "1",
-    # Every thread of a library counts as a process, and there is no more processor for many than for one.
+    # Every library thread counts as a process, and more threads get no more processor time.
     "OPENBLAS_NUM_THREADS": "1",
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "TMPDIR": "/tmp",
@@ -51,8 +51,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the interpreter; its exit code, as shells count it."""
-    # Nobody of this user can look into this process, or make it do something.
+    """Run the interpreter and return its exit code, as shells count it."""
+    # Other processes of this user can neither inspect nor control this process.
     prctl(PR_SET_DUMPABLE, 0)
     path, preload, address_space, where = arguments
     token = first_line(0)
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
 
 
 def first_line(descriptor: int) -> bytes:
-    """The first line, byte by byte, so that nothing that follows it is taken."""
+    """Read the first line byte by byte, so that nothing after it is consumed."""
     line = b""
     while not line.endswith(b"\n"):
         byte = os.read(descriptor, 1)
@@ -84,12 +84,12 @@ def first_line(descriptor: int) -> bytes:
 
 
 def limit(address_space: int) -> None:
-    """Bounds what a process may address, so that one that asks for too much is told so before it is killed."""
+    """Limit the address space, so that a process that asks for too much gets an error instead of a kill."""
     resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
 
 
 def start(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
-    """Starts the interpreter with nothing but its streams; its process id."""
+    """Start the interpreter with only its standard streams and return its pid."""
     reading, writing = os.pipe()
     os.write(writing, token)
     os.close(writing)
@@ -101,20 +101,20 @@ def start(arguments: list[str], token: bytes, enter: Callable[[], None]) -> int:
         os.dup2(reading, 0)
         os.closerange(3, 1024)
         prctl(PR_SET_DUMPABLE, 1)
-        # When memory is short it is the program that is ended, not the process before it.
+        # When memory runs out, the kernel kills the program, not this process.
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("800")
         enter()
         shut()
         os.execve(sys.executable, [sys.executable, "-I", BOOTSTRAP, *arguments], ENVIRONMENT)
-    except BaseException as error:  # noqa: BLE001 - nothing may run on in the child
+    except BaseException as error:  # noqa: BLE001 - the child must never continue as this program
         os.write(2, ("the interpreter could not be started: %s\n" % error).encode())
     finally:
         os._exit(NOT_STARTED)
 
 
 def shut() -> None:
-    """From here on nothing gives new rights, and the filter judges every system call."""
+    """Forbid new privileges and apply the seccomp filter to this process and its children."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     with open(FILTER, "rb") as file:
         program = file.read()
@@ -125,14 +125,14 @@ def shut() -> None:
 
 
 def prctl(option: int, *values: int) -> None:
-    """The system call; raises `OSError`."""
+    """Call `prctl`; raise `OSError` if it fails."""
     given = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
     if libc.prctl(option, *given):
         raise OSError(ctypes.get_errno(), "prctl %d: %s" % (option, os.strerror(ctypes.get_errno())))
 
 
 class Loop:
-    """Waits for the interpreter, for the supervisor's end, and for what else is registered with a function to call."""
+    """Waits for the interpreter, for the end of the supervisor, and for registered descriptors with callbacks."""
 
     def __init__(self) -> None:
         self.selector = selectors.DefaultSelector()
@@ -140,31 +140,31 @@ class Loop:
         os.set_blocking(woken, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        # The first process gets no signal from inside that it does not ask for, and so none of this one.
+        # Pid 1 receives only signals for which it has a handler, so the default action blocks SIGINT from inside.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         self.selector.register(waking, selectors.EVENT_READ, lambda: os.read(waking, 4096))
         self.selector.register(0, selectors.EVENT_READ, self._on_input)
 
     def run(self, child: int) -> int:
-        """Until the interpreter ends; its exit code."""
+        """Run until the interpreter ends and return its exit code."""
         while True:
             for key, _ in self.selector.select():
                 key.data()
             status = reaped(child)
             if status is not None:
-                # What it said last may have come since.
+                # Its last output may have arrived since.
                 for key, _ in self.selector.select(0):
                     key.data()
                 return exit_code(status)
 
     def _on_input(self) -> None:
         if not os.read(0, 4096):
-            # Nobody is there any more who could want a result; the kernel ends all the others.
+            # The supervisor is gone, so no one needs the result; the kernel kills all other processes.
             os._exit(NOT_STARTED)
 
 
 def reaped(child: int) -> int | None:
-    """Takes the ends of all processes that have ended; that of the interpreter, if it is among them."""
+    """Reap all processes that have ended and return the interpreter's status, if it is among them."""
     found = None
     while True:
         try:
@@ -178,11 +178,11 @@ def reaped(child: int) -> int | None:
 
 
 def exit_code(status: int) -> int:
-    """As shells count it."""
+    """Return the exit code as shells count it."""
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     if os.WTERMSIG(status) == signal.SIGKILL:
-        # If it was the kernel, for want of memory, those outside can see that as long as this container runs.
+        # If it was the OOM killer, the host can see that only while this container runs.
         time.sleep(SECOND_LOOK_S)
     return 128 + os.WTERMSIG(status)
 

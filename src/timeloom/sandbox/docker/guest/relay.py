@@ -1,7 +1,7 @@
-"""The relay of a combined container: the supervisor's part in it, which takes what the interpreter says to its door.
+"""Relays connections in a combined container from the interpreter to the supervisor's broker socket.
 
-It begins as root with a few capabilities, starts the interpreter as another user without a network, and then becomes
-a third user without any. What passes through it is not looked at: tokens and frames are judged at the door.
+It starts as root with a few capabilities, starts the interpreter as another user without a network, and then switches
+to a third user without capabilities. It does not inspect the data: the broker socket checks tokens and frames.
 """
 # ruff: noqa: PTH101, UP031 - as in `launch.py`
 
@@ -22,10 +22,13 @@ PEER = struct.Struct("3i")
 
 
 class Relay:
-    """Takes connections at one socket on to another, each to a connection of its own."""
+    """Forwards each connection at one socket to a new connection at another."""
 
     def __init__(self, path: str, where: str) -> None:
-        """`where` is the door, whom the interpreter runs as, and who the relay becomes: `DOOR:UID:GID:OWN`."""
+        """Listen at `path`; `where` is `SOCKET:UID:GID:OWN`.
+
+        These are the broker socket, the user and group of the interpreter, and the user that the relay becomes.
+        """
         self._door, uid, gid, own = where.split(":")
         self._uid, self._gid, self._own = int(uid), int(gid), int(own)
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -36,19 +39,19 @@ class Relay:
         self._open = 0
 
     def enter(self) -> None:
-        """In the process that becomes the interpreter: no network, no shared memory of others, another user."""
+        """In the interpreter process: drop network, shared memory and capabilities, and switch the user."""
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.unshare(CLONE_NEWNET | CLONE_NEWIPC):
             raise OSError(ctypes.get_errno(), "no network of its own: %s" % os.strerror(ctypes.get_errno()))
         for capability in range(LAST_CAPABILITY + 1):
-            # Those that this kernel does not have cannot be given up.
+            # Capabilities that this kernel lacks cannot be dropped.
             libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         os.setgroups([])
         os.setresgid(self._gid, self._gid, self._gid)
         os.setresuid(self._uid, self._uid, self._uid)
 
     def begin(self, selector: selectors.BaseSelector) -> None:
-        """Gives up root and every capability, and takes connections from then on."""
+        """Give up root and every capability, and accept connections from then on."""
         os.setgroups([])
         os.setresgid(self._own, self._own, self._own)
         os.setresuid(self._own, self._own, self._own)
@@ -77,11 +80,11 @@ class Relay:
 
 
 class Pair:
-    """Two connections, each of which gets what comes from the other; when one ends, both do."""
+    """Two connections that forward to each other; when one ends, both are closed."""
 
     def __init__(self, selector: selectors.BaseSelector, ends: tuple[socket.socket, socket.socket]) -> None:
         self._selector, self._ends = selector, ends
-        # What came from the other end and could not be sent on yet; as long as there is some, no more is taken.
+        # Data from the other end that could not be sent yet; while there is some, no more is read.
         self._waiting: dict[socket.socket, bytes] = dict.fromkeys(ends, b"")
         self.on_end = lambda: None
         for end in ends:
@@ -115,7 +118,7 @@ class Pair:
         self._waiting[end] = self._waiting[end][sent:]
 
     def _expect(self) -> None:
-        """An end is read from while nothing waits for the other, and written to while something waits for it."""
+        """Read from an end while nothing waits for the other; write to an end while data waits for it."""
         for end, other in (self._ends, self._ends[::-1]):
             wanted = (0 if self._waiting[other] else selectors.EVENT_READ) | (
                 selectors.EVENT_WRITE if self._waiting[end] else 0

@@ -1,4 +1,4 @@
-"""AG-UI: what a run is asked with and what it tells, in the names of the protocol's version 1.0."""
+"""The request and event types of AG-UI 1.0."""
 
 from typing import Literal
 
@@ -6,23 +6,23 @@ import msgspec
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A part of a message; only text is taken."""
+    """A part of a message; only text is supported."""
 
     type: str
     text: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A message as the client has it."""
+    """A message of the client's history."""
 
     id: str
     role: Literal["developer", "system", "assistant", "user", "tool", "activity", "reasoning"]
     content: str | tuple[Part, ...] | dict[str, msgspec.Raw] | None = None
-    """A text or its parts; an object in an activity, which is not looked at."""
+    """A text or its parts. Activities have an object, which is ignored."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What came of asking a person; without a payload, resolved is yes."""
+    """A person's decision; without a payload, `resolved` means approved."""
 
     approved: bool = True
     text: str = ""
@@ -37,7 +37,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RunBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A run: the last message is said to the thread's conversation, or what it waits for is decided."""
+    """A run: sends the last message to the thread's conversation, or decides its interrupts."""
 
     thread_id: str
     run_id: str
@@ -47,11 +47,11 @@ class RunBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
-    """An event."""
+    """Base class of the events."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the run is on a timeline."""
+    """The position of the run on the timeline."""
 
     conversation_id: str
     turn_id: str
@@ -59,7 +59,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RunStarted(Said, tag="RUN_STARTED", frozen=True, kw_only=True):
-    """The message is on the timeline."""
+    """The message is stored on the timeline."""
 
     thread_id: str
     run_id: str
@@ -67,7 +67,7 @@ class RunStarted(Said, tag="RUN_STARTED", frozen=True, kw_only=True):
 
 
 class Interrupt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A call that waits for a person."""
+    """A call that waits for approval."""
 
     id: str
     tool_call_id: str
@@ -76,15 +76,15 @@ class Interrupt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How a run ended."""
+    """The result of a run."""
 
     type: Literal["success", "interrupt", "cancelled"]
     interrupts: tuple[Interrupt, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Of `interrupt`, what waits; the others have none."""
+    """The waiting calls of `interrupt`; the other types have none."""
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all model calls of the run used together."""
+    """The token usage of all model calls of the run."""
 
     input_tokens: int
     output_tokens: int
@@ -94,7 +94,7 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RunFinished(Said, tag="RUN_FINISHED", frozen=True, kw_only=True):
-    """The turn ended, or waits for a person."""
+    """The turn ended, or waits for approval."""
 
     thread_id: str
     run_id: str
@@ -103,7 +103,7 @@ class RunFinished(Said, tag="RUN_FINISHED", frozen=True, kw_only=True):
 
 
 class RunError(Said, tag="RUN_ERROR", frozen=True, kw_only=True):
-    """The turn ended without an answer, or this stream did."""
+    """The turn or the stream ended without an answer."""
 
     message: str
     code: str
@@ -116,27 +116,27 @@ class StepStarted(Said, tag="STEP_STARTED", frozen=True, kw_only=True):
 
 
 class StepFinished(Said, tag="STEP_FINISHED", frozen=True, kw_only=True):
-    """A round is over."""
+    """A round ended."""
 
     step_name: str
 
 
 class TextStart(Said, tag="TEXT_MESSAGE_START", frozen=True, kw_only=True):
-    """The agent begins to say something."""
+    """A text message begins."""
 
     message_id: str
     role: str
 
 
 class TextContent(Said, tag="TEXT_MESSAGE_CONTENT", frozen=True, kw_only=True):
-    """The next piece of it."""
+    """The next part of the text."""
 
     message_id: str
     delta: str
 
 
 class TextEnd(Said, tag="TEXT_MESSAGE_END", frozen=True, kw_only=True):
-    """It is said."""
+    """The text message is complete."""
 
     message_id: str
 
@@ -148,27 +148,27 @@ class ReasoningStart(Said, tag="REASONING_START", frozen=True, kw_only=True):
 
 
 class ReasoningMessageStart(Said, tag="REASONING_MESSAGE_START", frozen=True, kw_only=True):
-    """Its thoughts begin."""
+    """A reasoning message begins."""
 
     message_id: str
     role: str
 
 
 class ReasoningContent(Said, tag="REASONING_MESSAGE_CONTENT", frozen=True, kw_only=True):
-    """The next piece of them."""
+    """The next part of the reasoning."""
 
     message_id: str
     delta: str
 
 
 class ReasoningMessageEnd(Said, tag="REASONING_MESSAGE_END", frozen=True, kw_only=True):
-    """They end."""
+    """The reasoning message is complete."""
 
     message_id: str
 
 
 class ReasoningEnd(Said, tag="REASONING_END", frozen=True, kw_only=True):
-    """The model has thought."""
+    """The model has finished thinking."""
 
     message_id: str
 
@@ -181,20 +181,20 @@ class ToolStart(Said, tag="TOOL_CALL_START", frozen=True, kw_only=True):
 
 
 class ToolArgs(Said, tag="TOOL_CALL_ARGS", frozen=True, kw_only=True):
-    """Its parameters as JSON."""
+    """The parameters of the call as JSON."""
 
     tool_call_id: str
     delta: str
 
 
 class ToolEnd(Said, tag="TOOL_CALL_END", frozen=True, kw_only=True):
-    """The call is said in full."""
+    """The call is complete."""
 
     tool_call_id: str
 
 
 class ToolResult(Said, tag="TOOL_CALL_RESULT", frozen=True, kw_only=True):
-    """What came of the call."""
+    """The result of the call."""
 
     message_id: str
     tool_call_id: str
@@ -203,12 +203,12 @@ class ToolResult(Said, tag="TOOL_CALL_RESULT", frozen=True, kw_only=True):
 
 
 class Custom(Said, tag="CUSTOM", frozen=True, kw_only=True):
-    """An event of ours that the protocol has no name for."""
+    """A timeloom event that AG-UI does not define."""
 
     name: str
     value: object
 
 
 def framed(event: Said) -> bytes:
-    """The event as it is sent."""
+    """Return the event as a server-sent event."""
     return b"data: %s\n\n" % msgspec.json.encode(event)

@@ -1,4 +1,4 @@
-"""The route of AG-UI: a run is a turn, and a thread a conversation."""
+"""The AG-UI route: maps runs to turns and threads to conversations."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -23,9 +23,9 @@ Sending = Callable[[], Awaitable[Accepted]]
 
 
 async def post_run(call: RequestContext, body: RunBody) -> EventStream:
-    """Say the last message to the thread's conversation, or decide what it waits for, and hear the turn."""
+    """Send the last message to the thread's conversation, or decide its interrupts, and stream the turn."""
     if body.tools:
-        raise CodedError("request_malformed", "the agent has tools of its own and takes none from clients")
+        raise CodedError("request_malformed", "tools must be empty; the agent uses only its configured tools")
     if body.resume:
         conversation, send = await _deciding(call, body.thread_id, body.resume)
     else:
@@ -47,7 +47,7 @@ async def _saying(call: RequestContext, body: RunBody) -> tuple[ConversationId, 
 
 
 async def _deciding(call: RequestContext, thread: str, resume: tuple[Resume, ...]) -> tuple[ConversationId, Sending]:
-    """The decisions, by somebody who may decide."""
+    """Authorize the decisions; return the conversation and the function that submits them."""
     decider = await _decider(call, thread, ",".join(one.interrupt_id for one in resume))
 
     async def send() -> Accepted:
@@ -64,7 +64,7 @@ async def _deciding(call: RequestContext, thread: str, resume: tuple[Resume, ...
 
 
 async def _decider(call: RequestContext, thread: str, called: str) -> RequestContext:
-    """Who decides, in the conversation that the thread names by its own id, or that began with it."""
+    """Authorize a decision in the thread's conversation; the thread is its id, or the id is derived from the thread."""
     for name in (thread, _own_id(call, thread)):
         names = {"tenant": call.tenant, "project": call.project, "conversation_id": name, "call_id": called}
         try:
@@ -72,11 +72,11 @@ async def _decider(call: RequestContext, thread: str, called: str) -> RequestCon
         except CodedError as error:
             if error.code != "conversation_unknown":
                 raise
-    raise CodedError("approval_unknown", "nothing waits for a decision in this thread")
+    raise CodedError("approval_unknown", "no call of this thread waits for a decision")
 
 
 async def _known(call: RequestContext, thread: str) -> ConversationInfo | None:
-    """The conversation that the thread names by its own id, or that began with this thread."""
+    """Return the thread's conversation; None if there is none. The thread is its id, or the id is derived from it."""
     for name in (thread, _own_id(call, thread)):
         try:
             return await call.visible(conversation_id(name))
@@ -89,15 +89,15 @@ async def _known(call: RequestContext, thread: str) -> ConversationInfo | None:
 
 
 def _own_id(call: RequestContext, thread: str) -> ConversationId:
-    """The id of the conversation of that thread: always the same, and another one for everybody else."""
+    """Return the conversation id derived from the thread: stable for one user, different for other users."""
     said = msgspec.json.encode((call.tenant, call.project, call.caller.user, thread))
     return ConversationId(f"conv_agui_{hashlib.sha256(said).hexdigest()[:32]}")
 
 
 def _divided(messages: tuple[Message, ...]) -> tuple[tuple[Line, ...], str]:
-    """What was said before, and the message now."""
+    """Return the earlier messages and the text of the last one."""
     if not messages or messages[-1].role != "user" or not (message := _text(messages[-1])).strip():
-        raise CodedError("request_malformed", "the last message is one of the user, with a text")
+        raise CodedError("request_malformed", "the last message must have the role user and a text")
     spoken = [one for one in messages[:-1] if one.role not in ("activity", "reasoning")]
     return tuple(Line(one.role, _text(one)) for one in spoken), message
 
@@ -114,4 +114,4 @@ def _text(message: Message) -> str:
 
 def _need_text(part: Part) -> None:
     if part.type != "text":
-        raise CodedError("request_malformed", f"only text is taken, got a part of type {part.type[:40]!r}")
+        raise CodedError("request_malformed", f"only text parts are supported, got type {part.type[:40]!r}")

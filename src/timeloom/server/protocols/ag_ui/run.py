@@ -1,4 +1,4 @@
-"""A run of AG-UI: the events of a turn, retold in the names and the order of the protocol."""
+"""Translates the events of a turn to AG-UI events in the order that the protocol requires."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -26,12 +26,12 @@ from timeloom.server.protocols.turn_answer import EPOCH, Answer
 from timeloom.wire.block_json import decode_block
 
 TEXTS: Final = frozenset({"answer", "timeline_text"})
-"""Channels in which the agent speaks to the user."""
+"""Channels that contain text for the user."""
 
 CANCELLED: Final = frozenset[EndReason]({"stopped", "cancelled"})
 
 KEPT: Final = "(an internal file)"
-"""What is told in place of a file that is kept from the user."""
+"""Replaces the text of a file that is hidden from the user."""
 
 _WANTED: Final = frozenset(
     kind.type_name for kind in (Completion, Notes, ResultContent, ResultStatus, Thinking, ToolCall)
@@ -47,7 +47,7 @@ class _Params(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """Retells a turn; each event becomes the bytes of none, one or several of the protocol."""
+    """Translates a turn; each event becomes the bytes of zero or more AG-UI events."""
 
     def __init__(self, body: ag.RunBody, accepted: Accepted) -> None:
         self._thread = body.thread_id
@@ -56,15 +56,15 @@ class Run:
         self._answer = Answer()
         self._has_begun = False
         self._channel = ""
-        """The channel whose message is open; empty where none is."""
+        """The channel of the open message; empty if none is open."""
         self._messages = 0
         self._told: set[str] = set()
-        """Channels that were told piece by piece since the model was last asked."""
+        """Channels that were streamed since the last model call began."""
         self._step = ""
         self._interrupts: list[ag.Interrupt] = []
 
     def __call__(self, event: Event) -> bytes:
-        """What is sent for the event."""
+        """Return the bytes to send for the event."""
         if isinstance(event, Heartbeat):
             return b": still here\n\n"
         self._answer.hear(event)
@@ -159,7 +159,7 @@ class Run:
         return ag.ToolResult(message_id=message_id, tool_call_id=call_id, content=text, role="tool")
 
     def _whole(self, channel: str, text: str) -> Iterator[ag.Said]:
-        """A text whose block is stored: the end of its message, and all of it where no piece was told before."""
+        """End the message of a stored text; send the whole text first if it was not streamed."""
         if channel not in self._told and text:
             yield from self._closed()
             yield from self._opened(channel)
@@ -207,7 +207,7 @@ class Run:
 
 
 def _args(params: str) -> str:
-    """The parameters, without the text of a file that is kept from the user."""
+    """Return the parameters without the text of a file that is hidden from the user."""
     if msgspec.json.decode(params, type=_Params).channel != INTERNAL:
         return params
     told = msgspec.json.decode(params, type=dict[str, msgspec.Raw])

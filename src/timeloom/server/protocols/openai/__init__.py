@@ -1,1 +1,1 @@
-"""OpenAI's chat completions interface."""
+"""The chat completions API of OpenAI."""

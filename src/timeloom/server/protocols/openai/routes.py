@@ -1,4 +1,4 @@
-"""The chat completions of OpenAI's interface: a conversation for clients that send everything again each time."""
+"""OpenAI-compatible chat completions: maps each request to a turn of a stored conversation."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
@@ -22,47 +22,47 @@ from timeloom.server.protocols.turn_answer import Answer
 from timeloom.server.services import RequestContext
 
 ADDRESS: Final = "/v1/"
-"""Below it everything is said as clients of this interface expect it, also that nothing is there."""
+"""The path prefix of this API; all errors below it, also 404, have the OpenAI format."""
 
 MODEL: Final = "timeloom"
 CONVERSATION_HEADER: Final = "x-conversation-id"
 METADATA_KEY: Final = "conversation_id"
 
 FINISH: Final = {"max_iterations": "length", "budget_exhausted": "length", "refused": "content_filter"}
-"""How ends of turns are called there; all others are `stop`."""
+"""The `finish_reason` for each reason of a turn's end; all others are `stop`."""
 
 FAILED: Final = frozenset[EndReason]({"protocol_failure", "provider_error", "runtime_error"})
-"""Ends of turns that are errors; after all others there is an answer, or it is said why there is none."""
+"""End reasons that are errors. All others produce an answer, or a text that explains why there is none."""
 
 KEPT: Final = ("retry-after", "www-authenticate", "x-should-retry")
-"""Headers of a problem that clients of this interface read, too."""
+"""Headers of an error response that are kept for OpenAI clients."""
 
 ERROR_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-"""How errors are called there, by their status; the others are the client's, or from 500 on the server's."""
+"""OpenAI error types by status. Others are `server_error` from 500 on, else `invalid_request_error`."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a message; only text is taken."""
+    """A part of a message; only text is supported."""
 
     type: str
     text: str = ""
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the client has it."""
+    """A message of the client's history."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | tuple[Part, ...] | None = None
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream tells beside the answer."""
+    """Options of a streamed completion."""
 
     include_usage: bool | None = None
 
 
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A request; how a model should write (`temperature` and the like) is taken and has no effect."""
+    """A completion request; sampling options such as `temperature` are accepted and ignored."""
 
     model: str
     messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1)]
@@ -75,7 +75,7 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The assistant's message."""
 
     content: str
     role: Literal["assistant"] = "assistant"
@@ -83,7 +83,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The one answer, and how it ended."""
+    """The only choice of a completion."""
 
     message: AnswerMessage
     finish_reason: str
@@ -92,13 +92,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CachedTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Those that the provider had in its cache."""
+    """Prompt tokens that the provider read from its cache."""
 
     cached_tokens: int
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What all model calls of the turn used together."""
+    """The token usage of all model calls of the turn."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -107,7 +107,7 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer; the conversation it is part of stands beside it."""
+    """A complete answer with the id of its conversation."""
 
     id: str
     created: int
@@ -119,7 +119,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent, which is called a model there."""
+    """The agent, presented as a model."""
 
     id: str = MODEL
     object: Literal["model"] = "model"
@@ -128,25 +128,25 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    """All there are."""
+    """All models."""
 
     data: tuple[ModelCard, ...] = (ModelCard(),)
     object: Literal["list"] = "list"
 
 
 async def list_models(_call: RequestContext) -> ModelList:
-    """The names that a completion can be asked of."""
+    """List the models."""
     return ModelList()
 
 
 async def get_model(call: RequestContext) -> ModelCard:
-    """The model of that name."""
+    """Return a model by name."""
     _need_model(call.request.path_params["model"])
     return ModelCard()
 
 
 async def post_completion(call: RequestContext, body: ChatBody) -> ChatCompletion | EventStream:
-    """Say the last message to the conversation that the earlier ones are of, and answer with its turn's answer."""
+    """Send the last message to the conversation of the earlier ones and return the answer of its turn."""
     _need_plain(body)
     lines, message = _divided(body.messages)
     asked = await _asked(call, body, lines, message)
@@ -162,7 +162,7 @@ async def post_completion(call: RequestContext, body: ChatBody) -> ChatCompletio
 
 
 def refused(problem: Response) -> Response:
-    """The problem as clients of this interface expect it."""
+    """Convert a problem+json response to an OpenAI error response."""
     said = msgspec.json.decode(problem.body, type=Problem)
     headers = {name: value for name, value in problem.headers.items() if name in KEPT}
     error = _Error(message=said.detail, type=_error_type(said.status), code=said.code)
@@ -182,22 +182,22 @@ def _error_type(status: int) -> str:
 
 def _need_model(name: str) -> None:
     if name != MODEL:
-        raise CodedError("model_unknown", f"the one model here is {MODEL!r}, got {name[:60]!r}")
+        raise CodedError("model_unknown", f"the only model is {MODEL!r}, got {name[:60]!r}")
 
 
 def _need_plain(body: ChatBody) -> None:
     _need_model(body.model)
     if body.tools or body.functions:
-        raise CodedError("request_malformed", "the agent has tools of its own and takes none from clients")
+        raise CodedError("request_malformed", "tools must be empty; the agent uses only its configured tools")
     if body.n not in (None, 1):
-        raise CodedError("request_malformed", "there is one answer; n is 1")
+        raise CodedError("request_malformed", "n must be 1")
 
 
 def _divided(messages: Sequence[ChatMessage]) -> tuple[tuple[Line, ...], str]:
-    """What was said before, and the message now."""
+    """Return the earlier messages and the text of the last one."""
     *before, last = messages
     if last.role != "user" or not (message := _text(last)).strip():
-        raise CodedError("request_malformed", "the last message is one of the user, with a text")
+        raise CodedError("request_malformed", "the last message must have the role user and a text")
     return tuple(Line(one.role, _text(one)) for one in before), message
 
 
@@ -206,7 +206,7 @@ def _text(message: ChatMessage) -> str:
         return message.content or ""
     for part in message.content:
         if part.type != "text":
-            raise CodedError("request_malformed", f"only text is taken, got a part of type {part.type[:40]!r}")
+            raise CodedError("request_malformed", f"only text parts are supported, got type {part.type[:40]!r}")
     return "".join(part.text for part in message.content)
 
 
@@ -221,7 +221,7 @@ async def _asked(call: RequestContext, body: ChatBody, lines: tuple[Line, ...], 
         try:
             return await _said(call, spot.conversation, message)
         except BaseException:
-            # It was not said, so whoever tries again goes on from there.
+            # The message was not sent, so a retry must find the same conversation again.
             histories.keep(_owner(call), lines, spot)
             raise
     header = ConversationStarted(tenant=call.tenant, project=call.project, user=call.caller.user)
@@ -233,7 +233,7 @@ async def _said(call: RequestContext, conversation: ConversationId, message: str
 
 
 async def _is_there(call: RequestContext, spot: Spot) -> bool:
-    """Whether the conversation is still the caller's, and has not gone on since."""
+    """Whether the conversation still exists for this principal and has no later turn."""
     try:
         info = await call.visible(spot.conversation)
         return (await call.place.hub.status(info.id)).turn_id == spot.turn
@@ -246,7 +246,7 @@ def _owner(call: RequestContext) -> tuple[str, ...]:
 
 
 class _Telling:
-    """One answer on its way, and what it comes to."""
+    """Builds the completion of one turn from its events."""
 
     def __init__(self, call: RequestContext, accepted: Accepted, lines: Sequence[Line]) -> None:
         self.answer = Answer()
@@ -258,7 +258,7 @@ class _Telling:
         self._turn = accepted.turn_id
 
     def hear(self, event: Event) -> str:
-        """The text that the event adds; with the last one the answer is one of the conversation's."""
+        """Process the event and return the text that it adds; after the last one, remember the history."""
         piece = self.answer.hear(event)
         if self.is_over(event) and not self.failure():
             piece = piece if self.answer.pieces else self._why()
@@ -267,16 +267,16 @@ class _Telling:
         return piece
 
     def is_over(self, event: Event) -> bool:
-        """Whether the event is the last one."""
+        """Whether the event is the last one of the turn."""
         return is_last(event, self._turn)
 
     @property
     def text(self) -> str:
-        """The answer, or why there is none: a client that gets an error asks again by itself."""
+        """The answer, or the reason why there is none; an error would make clients retry."""
         return self.answer.text if self.answer.pieces else self._why()
 
     def failure(self) -> CodedError | None:
-        """What went wrong; None where there is an answer or none was to be."""
+        """Return the error of a failed turn; None if the turn did not fail."""
         if error := self.answer.error:
             return CodedError(error.code, error.message)
         return CodedError("answer_missing", self._why()) if self.answer.reason in FAILED else None
@@ -286,15 +286,15 @@ class _Telling:
         return self.answer.words or f"the turn ended without an answer{f': {reason}' if reason else ''}"
 
     def finish_reason(self) -> str:
-        """How the answer ended."""
+        """Return OpenAI's name for the end of the turn."""
         return FINISH.get(self.answer.reason or "", "stop")
 
     def usage(self) -> TokenUsage:
-        """What was used."""
+        """Return the token usage of the turn."""
         return _usage(self.answer.usage)
 
     def completion(self) -> ChatCompletion:
-        """All of it; raises where the turn failed."""
+        """Return the completion; raise if the turn failed."""
         if failure := self.failure():
             raise failure
         message = AnswerMessage(content=self.text)
@@ -340,7 +340,7 @@ class _Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Chunks:
-    """The frames of a streamed answer."""
+    """Encodes a streamed answer as server-sent chunks."""
 
     def __init__(self, told: _Telling, *, wants_usage: bool) -> None:
         self._told = told

@@ -1,4 +1,4 @@
-"""SQL of the embedded store, one module per table or operation.
+"""SQL of the SQLite store, one module per table or operation.
 
 Reading order: `append_delete`, `read_entries`, `entries_by_type`, `search`, `leases`, `open_turns`, `feedback`,
 `ledger_sql`, `erase`.

@@ -1,4 +1,4 @@
-"""Changes: what an append and a delete do to the journal, each inside the writer's transaction."""
+"""Appends to and deletes conversations of the journal, inside the transaction of the writer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from timeloom.wire.record import RECORD_VERSION
 
 
 class Whereabouts(NamedTuple):
-    """Where a conversation lies and whose it is."""
+    """The columns of a conversation's row that appends, deletes and reads need."""
 
     number: int
     tenant: str
@@ -34,24 +34,24 @@ class Whereabouts(NamedTuple):
 
 
 def first_place(number: int) -> int:
-    """The place before the first entry of that conversation; the entry `seq` lies `seq` after it."""
+    """Return the place before the first entry of that conversation. Entry `seq` is at this place plus `seq`."""
     return number << 32
 
 
 def last_place(number: int) -> int:
-    """The last place that the conversation can come to."""
+    """Return the last place that an entry of the conversation can have."""
     return (number << 32) | 0xFFFF_FFFF
 
 
 def find(connection: Database, conversation: ConversationId) -> Whereabouts | None:
-    """Where the conversation is, if it is."""
+    """Return the row of the conversation, without lease and open turn; None if it does not exist."""
     sql = "SELECT n, tenant, tail, title_seq FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
     return msgspec.convert(row, Whereabouts) if row else None
 
 
 def need(connection: Database, conversation: ConversationId) -> Whereabouts:
-    """Where the conversation is; raises `ConversationUnknownError`."""
+    """Return the row of the conversation; raises `ConversationUnknownError`."""
     found = find(connection, conversation)
     if not found:
         raise ConversationUnknownError(conversation)
@@ -61,7 +61,11 @@ def need(connection: Database, conversation: ConversationId) -> Whereabouts:
 def append(
     connection: Database, blobs: BlobFolder, holders: Holders, batch: Batch, staging: Staging, lease: Lease | None
 ) -> Whereabouts:
-    """Adds the batch after the tail that it expects, by who may, or raises `ConflictError` or what a lease raises."""
+    """Append the batch and return the row as it was before.
+
+    Raises `ConflictError` if the tail is not the expected one. Raises `ConversationHeldError` or `LeaseLostError` if
+    the lease does not allow the append.
+    """
     found = _find_with_lease(connection, batch.conversation)
     if lease or (found and found.holder):
         held = lease and found and found.epoch == lease.epoch and holders.is_own(found.holder)
@@ -91,15 +95,15 @@ def append(
 
 
 def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
-    """Removes the conversation, and notes the payloads that may now have nobody who refers to them."""
+    """Delete the conversation and record its payloads as candidates for removal."""
     found = need(connection, conversation)
     span = (first_place(found.number), last_place(found.number))
-    # Deleted text is overwritten, not only forgotten. Always on, it would make the index's own tidying dearer.
+    # Overwrites deleted text on disk. If it were always on, merges of the search index would be slower.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     sql = "INSERT OR IGNORE INTO doomed SELECT ?, sha256 FROM payloads WHERE n = ?"
     connection.execute(sql, (found.tenant, found.number))
     connection.execute("DELETE FROM payloads WHERE n = ?", (found.number,))
-    # One by one: a range would make FTS5 walk through the rows of all conversations.
+    # One row at a time: with a range FTS5 would scan the rows of all conversations.
     indexed = connection.execute("SELECT id FROM said_docsize WHERE id BETWEEN ? AND ?", span).fetchall()
     connection.executemany("DELETE FROM said WHERE rowid = ?", indexed)
     connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", span)
@@ -111,16 +115,16 @@ def delete(connection: Database, conversation: ConversationId) -> Whereabouts:
 
 
 def purge_index(connection: Database) -> None:
-    """Rewrites the search index, in which words of deleted text lie until its parts are merged."""
+    """Rewrite the search index, which keeps words of deleted text until its segments are merged."""
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     connection.execute("INSERT INTO said(said) VALUES ('optimize')")
 
 
 def sweep(connection: Database, blobs: BlobFolder) -> None:
-    """Removes the doomed payloads to which still nothing refers.
+    """Remove the recorded payloads to which no entry refers.
 
-    A transaction of its own, after the one that made them unused is durable: a crash in between leaves files that
-    nobody needs, and never an entry without its payload. Appends hold the same lock when they look for a payload.
+    Runs in a separate transaction, after the one that made them unused is durable. So a crash in between leaves unused
+    files, but never an entry without its payload. Appends hold the same lock when they check for a payload.
     """
     doomed = connection.execute("SELECT tenant, sha256 FROM doomed").fetchall()
     listed = typed(doomed, tuple[str, bytes])
@@ -166,7 +170,7 @@ def _insert_entries(connection: Database, number: int, batch: Batch) -> None:
 
 def _keep_payloads(connection: Database, blobs: BlobFolder, found: Whereabouts, batch: Batch, staging: Staging) -> None:
     for ref in batch.references:
-        # A file to which nothing refers may come from an append that died before it was durable.
+        # A file without references may come from an append that crashed before it was durable.
         if blobs.has(found.tenant, ref) and is_used(connection, found.tenant, bytes.fromhex(ref.sha256)):
             continue
         data = batch.payloads.get(ref)

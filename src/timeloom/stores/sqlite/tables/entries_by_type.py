@@ -1,4 +1,4 @@
-"""Entries of one type, found by how their records begin; for what older journals did not keep beside them."""
+"""Finds entries of one block type, for migrations that fill new columns and tables of older journals."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,17 +11,20 @@ from timeloom.stores.sqlite.database import Database, typed
 from timeloom.wire.record import RecordError, decode_record
 
 DAMAGE: Final = (apsw.CorruptError, UnicodeDecodeError, msgspec.ValidationError, RecordError)
-"""What looking for them can meet in a damaged journal."""
+"""Errors that a damaged journal can raise during the search."""
 
 
 def numbers(connection: Database) -> Iterator[int]:
-    """The numbers of all conversations."""
+    """Return the numbers of all conversations."""
     listed = connection.execute("SELECT n FROM conversations").fetchall()
     return (number for (number,) in typed(listed, tuple[int]))
 
 
 def entries_of_type(connection: Database, kind: str, after: int, last: int, order: str = "ASC") -> list[Entry]:
-    """The entries of that type from after the one place to the other; a record's second line begins with it."""
+    """Return the entries of that type with a place above `after` up to `last`.
+
+    The type is found by the start of the second line of a record.
+    """
     sql = (
         "SELECT place, record FROM entries WHERE place > ? AND place <= ?"
         f" AND substr(record, instr(record, x'0a') + 1, ?) = ? ORDER BY place {order}"

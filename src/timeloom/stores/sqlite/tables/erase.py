@@ -1,4 +1,4 @@
-"""Erasing in the journal: records that are replaced, and the traces that they leave in its files."""
+"""Replaces erased records in the journal and removes their traces from its files."""
 
 import apsw
 
@@ -18,7 +18,7 @@ from timeloom.stores.sqlite.tables.read_entries import decoded, rows_of
 def erase(
     connection: Database, blobs: BlobFolder, holders: Holders, erasure: Erasure, lease: Lease | None
 ) -> changes.Whereabouts:
-    """Puts the erased entries in their places, and notes the payloads that may now have nobody who refers to them."""
+    """Append the erase, replace the erased entries, and record unreferenced payloads for removal."""
     conversation = erasure.batch.conversation
     changes.need(connection, conversation)
     found = changes.append(connection, blobs, holders, erasure.batch, Staging(blobs), lease)
@@ -27,7 +27,7 @@ def erase(
     check_places(there, erasure)
     taken = frozenset(erasure.seqs)
     gone = unreferred(there, (*erasure.entries, *(entry for entry in entries if entry.seq not in taken)))
-    # What was there is overwritten, not only forgotten.
+    # Overwrites the old records on disk instead of only unlinking them.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     _replace(connection, found, erasure)
     for ref in gone:
@@ -39,15 +39,15 @@ def erase(
 
 
 def scrub(connections: Connections) -> None:
-    """Writes the whole file anew without what was deleted, and empties the log, where it may stand as well.
+    """Rewrite the database file without deleted data and truncate the write-ahead log.
 
-    Overwriting a row does not reach the copies of it that stay behind in a page when rows move to another one, nor the
-    parts of the search index that were merged before; a file that is written anew has neither.
+    Overwriting a row does not reach copies of it in a page from which rows were moved, nor merged segments of the
+    search index. A rewritten file has neither.
     """
     try:
         connection = connections.writer()
         try:
-            # Kept in memory, the copy could take all there is.
+            # In memory the copy of the database could use up all memory.
             connection.execute("PRAGMA temp_store = FILE").fetchall()
             changes.purge_index(connection)
             connection.execute("VACUUM").fetchall()

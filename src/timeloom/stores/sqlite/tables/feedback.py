@@ -1,4 +1,4 @@
-"""Feedback in the journal: what stands of each turn, in a table of its own, so that no conversation is read for it."""
+"""Keeps the valid feedback of each turn in a separate table, so that queries read no entries."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ _COUNTS = "sum(said = 'ok'), sum(said = 'not_ok'), sum(said = 'neutral'), sum(sa
 
 
 def note(connection: Database, number: int, judgements: Iterable[Judgement]) -> None:
-    """Puts down what was said of turns of that conversation, in place of what does not stand any more."""
+    """Insert feedback on turns of that conversation, and delete the rows that it replaces."""
     for one in judgements:
         if one.replaces:
             sql = "DELETE FROM feedback WHERE n = ? AND turn = ? AND said <> 'machine'"
@@ -30,23 +30,23 @@ def note(connection: Database, number: int, judgements: Iterable[Judgement]) -> 
 
 
 def forget(connection: Database, number: int) -> None:
-    """Removes the feedback of a conversation that is deleted."""
+    """Delete all feedback of a conversation."""
     connection.execute("DELETE FROM feedback WHERE n = ?", (number,))
 
 
 def forget_one(connection: Database, number: int, seq: int) -> None:
-    """Removes what was said in an entry that is erased."""
+    """Delete the feedback of one erased entry."""
     connection.execute("DELETE FROM feedback WHERE n = ? AND seq = ?", (number, seq))
 
 
 def listed(connection: Database, number: int) -> dict[int, str]:
-    """What the table says of that conversation, by its places."""
+    """Return the kinds of the stored feedback of that conversation, by seq."""
     rows = connection.execute("SELECT seq, said FROM feedback WHERE n = ?", (number,)).fetchall()
     return dict(typed(rows, tuple[int, str]))
 
 
 def read_judged(connection: Database, query: FeedbackQuery) -> FeedbackPage:
-    """One page of the conversations that match, and the counts of all."""
+    """Return one page of the matching conversations, and the feedback counts of all of them."""
     size = page_size(query.limit)
     where, values = _matching(query)
     given = (
@@ -70,21 +70,21 @@ def read_judged(connection: Database, query: FeedbackQuery) -> FeedbackPage:
 
 
 def fill(connection: Database) -> None:
-    """Finds the feedback of conversations that were written before there was a table for it."""
+    """Fill the table from conversations that were written before it existed."""
     for number in numbers(connection):
         first, last = number << 32, (number << 32) | 0xFFFF_FFFF
         try:
             said = entries_of_type(connection, Feedback.type_name, first, last)
             headers = entries_of_type(connection, ConversationStarted.type_name, first, first + 1) if said else []
         except DAMAGE:
-            # What can be read of it is readable; it is not counted, and the others are.
+            # The feedback of a damaged conversation is not counted; all others are.
             continue
         copied = copied_by(headers[0].block if headers else None)
         note(connection, number, [one for one in judgements_in(said) if one.seq > copied])
 
 
 def forget_silent(connection: Database) -> None:
-    """Removes what older versions counted though a machine had said nothing."""
+    """Delete rows of machine feedback without content, which older versions counted."""
     sql = "SELECT n, seq FROM feedback WHERE said = 'machine'"
     for number, seq in typed(connection.execute(sql).fetchall(), tuple[int, int]):
         place = number << 32 | seq

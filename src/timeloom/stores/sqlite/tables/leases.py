@@ -1,4 +1,4 @@
-"""Leases in the journal: columns of the conversation's own row, which every append reads and writes anyway."""
+"""Keeps leases in columns of the conversation's row, which every append reads and writes anyway."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from timeloom.stores.sqlite.database import Database
 
 
 class Held(NamedTuple):
-    """What a conversation's row says of its lease; no holder, no lease."""
+    """The lease columns of a conversation's row. An empty holder means no lease."""
 
     number: int
     epoch: int
@@ -23,13 +23,13 @@ class Held(NamedTuple):
 
 
 def acquire(connection: Database, holders: Holders, conversation: ConversationId, held_by: str, now: str) -> Lease:
-    """Gives the conversation to this holder, unless one that is alive has it."""
+    """Give the lease to this process; raises `ConversationHeldError` if another live holder has it."""
     held = _read(connection, conversation)
     if not held:
         raise ConversationUnknownError(conversation)
     if held.holder and holders.is_alive(held.holder):
         raise _refused(conversation, held, holders)
-    # Numbers are never used twice, so a conversation that has the name of a deleted one begins above its epochs.
+    # Numbers are never reused, so a conversation with the id of a deleted one starts above the epochs of that one.
     lease = Lease(conversation, max(held.epoch, held.number << 32) + 1, held_by)
     sql = "UPDATE conversations SET epoch = ?, holder = ?, held_by = ?, held_since = ? WHERE n = ?"
     connection.execute(sql, (lease.epoch, holders.own(), held_by, now, held.number))
@@ -37,7 +37,7 @@ def acquire(connection: Database, holders: Holders, conversation: ConversationId
 
 
 def release(connection: Database, holders: Holders, lease: Lease) -> None:
-    """Ends the lease, if it still stands."""
+    """End the lease, if it is still in force."""
     held = _read(connection, lease.conversation)
     if held and held.epoch == lease.epoch and holders.is_own(held.holder):
         sql = "UPDATE conversations SET holder = '', held_by = '', held_since = '' WHERE n = ?"
@@ -45,7 +45,7 @@ def release(connection: Database, holders: Holders, lease: Lease) -> None:
 
 
 def is_held(connection: Database, holders: Holders, conversation: ConversationId) -> bool:
-    """Whether one that is alive has the conversation."""
+    """Whether a live holder has a lease on the conversation; raises `ConversationUnknownError`."""
     held = _read(connection, conversation)
     if held is None:
         raise ConversationUnknownError(conversation)
@@ -53,14 +53,17 @@ def is_held(connection: Database, holders: Holders, conversation: ConversationId
 
 
 def admit(connection: Database, holders: Holders, conversation: ConversationId, lease: Lease | None) -> None:
-    """Lets an append through whose lease is not plainly in force, or raises: the way that is seldom taken."""
+    """Raise `LeaseLostError` or `ConversationHeldError` unless an append may proceed.
+
+    `append` calls it only without a valid lease. An append without a lease ends the lease of a dead holder.
+    """
     held = _read(connection, conversation)
     if lease:
         raise LeaseLostError(conversation, _end_of(held, holders))
     if held and held.holder:
         if holders.is_alive(held.holder):
             raise _refused(conversation, held, holders)
-        # The dead one's lease is taken over and released, so that nothing of it can come back.
+        # Raising the epoch ends the lease of the dead holder, so that no late append with it can succeed.
         sql = "UPDATE conversations SET epoch = epoch + 1, holder = '', held_by = '', held_since = '' WHERE n = ?"
         connection.execute(sql, (held.number,))
 
@@ -80,4 +83,4 @@ def _end_of(held: Held | None, holders: Holders) -> str:
         return "the conversation was deleted"
     if not held.holder:
         return "it was released"
-    return f"{held.held_by}, {holders.describe(held.holder)}, holds the conversation since {held.held_since}"
+    return f"{held.held_by}, {holders.describe(held.holder)}, has held the conversation since {held.held_since}"

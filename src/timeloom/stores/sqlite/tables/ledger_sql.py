@@ -1,4 +1,4 @@
-"""Accounts: what a ledger does to the tables of grants and settled amounts, each inside one transaction."""
+"""Reads and changes the ledger tables `grants` and `ledger`, inside one transaction each."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -18,13 +18,13 @@ IsAlive = Callable[[str], bool]
 
 
 class _Flight(OpenCall, frozen=True, array_like=True, gc=False):
-    """What of a grant's row tells whether there is room beside it."""
+    """The columns of a grant's row that the budget rule needs."""
 
     grant: str
 
 
 class _Grant(_Flight, frozen=True, array_like=True, gc=False):
-    """A grant's row."""
+    """All columns of a grant's row."""
 
     key: str
     conversation: str
@@ -43,7 +43,10 @@ _INSERT_TOTAL: Final = _insertion("ledger", (*Total.__struct_fields__, "scope"))
 
 
 def grant(connection: Database, reservation: Reservation, name: str, is_alive: IsAlive) -> Reserved:
-    """Reserves in all scopes under that name, or raises why not. A grant's name begins with its holder's."""
+    """Insert a grant in all scopes under that name, or raise the refusal.
+
+    The name of a grant starts with the name of its holder and a dot.
+    """
     holder_lives = cache(is_alive)
 
     @cache
@@ -69,7 +72,7 @@ def grant(connection: Database, reservation: Reservation, name: str, is_alive: I
 
 
 def close_grant(connection: Database, reserved: Reserved, actual: Amounts | None) -> None:
-    """Removes the grant, if it still stands, and adds what the call did cost to its scopes."""
+    """Delete the grant, if it is still open, and add the actual cost of the call to its scopes."""
     sql = "DELETE FROM grants WHERE key = ? AND grant = ? RETURNING scope"
     found = connection.execute(sql, (reserved.key, reserved.grant)).fetchall()
     if actual:
@@ -78,34 +81,34 @@ def close_grant(connection: Database, reserved: Reserved, actual: Amounts | None
 
 
 def read_unsettled(connection: Database, conversation: ConversationId) -> tuple[Reserved, ...]:
-    """The conversation's grants, by key."""
+    """Return the open grants of the conversation, ordered by key."""
     sql = f"SELECT {_GRANT_COLUMNS} FROM grants WHERE conversation = ? ORDER BY key, scope"
     rows = typed(connection.execute(sql, (storable(conversation),)), _Grant)
     return tuple(_reserved(list(of_key)) for _, of_key in groupby(rows, key=lambda row: row.key))
 
 
 def read_spent(connection: Database, scope: str) -> Amounts:
-    """What was settled in that scope."""
+    """Return the sum of the settled amounts of the scope."""
     return _total(connection, scope).amounts
 
 
 def forget(connection: Database, conversation: ConversationId) -> None:
-    """Of a conversation that is deleted nothing stays but what others share.
+    """Delete the totals of a conversation and of its turns; scopes that others share keep theirs.
 
-    A call that nobody can settle any more is charged as promised: it may have been made.
+    Open grants are charged with their reserved amounts, because the calls may have been made.
     """
     for reserved in read_unsettled(connection, conversation):
         close_grant(connection, reserved, reserved.most.presumed)
     turns = scope("turn", conversation, "")
     connection.execute("DELETE FROM ledger WHERE scope = ?", (scope("conversation", conversation),))
-    # The character after the one that separates names.
+    # "0" is the character after "/", which separates the names in a scope.
     connection.execute("DELETE FROM ledger WHERE scope > ? AND scope < ?", (turns, f"{turns[:-1]}0"))
 
 
 def _standing(connection: Database, cap: Cap, key: str, lives: IsAlive) -> Standing:
-    """The scope without what that key holds, which it is asking for again."""
+    """Return the state of the scope without the grant of that key, which is being reserved again."""
     if cap == Cap(scope=cap.scope):
-        # Where nothing is limited nothing has to be known.
+        # A scope without limits never refuses, so its state need not be read.
         return Standing()
     sql = f"SELECT {_FLIGHT_COLUMNS} FROM grants WHERE scope = ? AND key <> ?"
     found = msgspec.convert(connection.execute(sql, (cap.scope, key)).fetchall(), list[_Flight])

@@ -1,4 +1,4 @@
-"""Open turns: which conversations have a turn that has not ended, kept in the conversation's own row."""
+"""Keeps the open turn of each conversation in its row and lists conversations that have one."""
 
 from timeloom.core.blocks import TurnEnded, TurnStarted
 from timeloom.core.ids import ConversationId, TurnId
@@ -9,8 +9,8 @@ from timeloom.stores.sqlite.tables.entries_by_type import DAMAGE, entries_of_typ
 
 
 def read_open(connection: Database, after: str, limit: int) -> list[ConversationId]:
-    """The ids that follow of conversations with an open turn, in order, whosever they are."""
-    # By this index: the one of all ids would lead through every conversation there is.
+    """Return ids greater than `after` of conversations with an open turn, of all tenants, in order."""
+    # The index of all ids would scan every conversation.
     sql = (
         "SELECT id FROM conversations INDEXED BY conversations_open"
         " WHERE open_turn IS NOT NULL AND id > ? ORDER BY id LIMIT ?"
@@ -19,31 +19,31 @@ def read_open(connection: Database, after: str, limit: int) -> list[Conversation
 
 
 def listed(connection: Database, number: int) -> TurnId | None:
-    """The open turn that the row of that conversation names."""
+    """Return the open turn in the row of that conversation, if there is one."""
     sql = "SELECT open_turn FROM conversations WHERE n = ?"
     ((turn,),) = typed(connection.execute(sql, (number,)).fetchall(), tuple[str | None])
     return None if turn is None else TurnId(turn)
 
 
 def note(connection: Database, number: int, turn: TurnId | None) -> None:
-    """Puts down which turn of that conversation is open."""
+    """Store which turn of that conversation is open."""
     connection.execute("UPDATE conversations SET open_turn = ? WHERE n = ?", (turn, number))
 
 
 def fill(connection: Database) -> None:
-    """Finds the open turns of conversations that were written before rows had a place for them."""
+    """Fill the column from conversations that were written before it existed."""
     for number in numbers(connection):
         try:
             turn = _open_turn(connection, number)
         except DAMAGE:
-            # It cannot be opened, so nobody could go on with it; the others can.
+            # A damaged conversation cannot be opened, so its turn cannot be resumed; all others can.
             continue
         if turn is not None:
             note(connection, number, turn)
 
 
 def _open_turn(connection: Database, number: int) -> TurnId | None:
-    """The turn that the newest start begins, if no end follows it."""
+    """Return the turn of the newest `TurnStarted` entry, if no `TurnEnded` entry of it follows."""
     first, last = number << 32, (number << 32) | 0xFFFF_FFFF
     for started in entries_of_type(connection, TurnStarted.type_name, first, last, "DESC LIMIT 1"):
         ends = entries_of_type(connection, TurnEnded.type_name, first | started.seq, last)

@@ -1,4 +1,4 @@
-"""Reading: entries of one conversation, each checked on its way out."""
+"""Reads entries of one conversation and checks each row."""
 
 from collections.abc import Iterator
 
@@ -12,11 +12,11 @@ from timeloom.stores.sqlite.tables.append_delete import first_place, last_place
 from timeloom.wire.record import RECORD_VERSION, decode_record
 
 Row = tuple[int, object, object, object]
-"""Seq, form, checksum and record, which are of their types unless the row is damaged."""
+"""Seq, record format, checksum and record. In a damaged row the values may have other types."""
 
 
 def rows_of(connection: Database, number: int, after: int = 0, limit: int = -1) -> Iterator[Row]:
-    """The stored rows after that seq, in order; a negative limit means all."""
+    """Return the stored rows after that seq, in order; a negative limit means all."""
     before = first_place(number)
     sql = "SELECT place - ?, form, crc, record FROM entries WHERE place > ? AND place <= ? ORDER BY place LIMIT ?"
     return iter(connection.execute(sql, (before, before + after, last_place(number), limit)))
@@ -25,7 +25,10 @@ def rows_of(connection: Database, number: int, after: int = 0, limit: int = -1) 
 def read_entries(
     connection: Database, conversation: ConversationId, number: int, after: int, limit: int, tail: int
 ) -> list[Entry]:
-    """The entries after that seq up to the tail or the limit; raises `StoreError` where one is missing or damaged."""
+    """Return the entries after that seq up to the tail or the limit.
+
+    Raises `StoreError` if one is missing or damaged.
+    """
     entries: list[Entry] = []
     expected = after + 1
     for row in rows_of(connection, number, after, limit):
@@ -41,18 +44,18 @@ def read_entries(
 
 
 def decoded(conversation: ConversationId, row: Row) -> Entry:
-    """The entry of a row; raises `StoreError` naming the conversation where it is not what was stored."""
+    """Return the entry of a row; raises a `StoreError` that names the conversation if the row is damaged."""
     seq, form, crc, record = row
     if not (isinstance(form, int) and isinstance(record, bytes)):
-        raise _damaged(conversation, seq, "its row does not have the types it was stored with")
+        raise _damaged(conversation, seq, "its row has values of wrong types")
     if form > RECORD_VERSION:
         raise StoreError(
             "store_format_unknown",
-            f"entry {seq} of conversation {conversation} has form {form} and this timeloom knows up to "
-            f"{RECORD_VERSION}: use the version that wrote it, or a newer one",
+            f"entry {seq} of conversation {conversation} has format {form}, and this timeloom reads up to "
+            f"{RECORD_VERSION}; use the version that wrote it, or a newer one",
         )
     if record_crc(conversation, seq, record) != crc:
-        raise _damaged(conversation, seq, "its checksum does not fit")
+        raise _damaged(conversation, seq, "its checksum does not match")
     try:
         return decode_record(record, seq)
     except CodedError as error:
@@ -61,11 +64,11 @@ def decoded(conversation: ConversationId, row: Row) -> Entry:
 
 def _damaged(conversation: ConversationId, seq: int, why: str) -> StoreError:
     return StoreError(
-        "entry_damaged", f"entry {seq} of conversation {conversation} is damaged ({why}); those before it load"
+        "entry_damaged", f"entry {seq} of conversation {conversation} is damaged ({why}); earlier entries load"
     )
 
 
 def _gap(conversation: ConversationId, first: int, found: int) -> StoreError:
     return StoreError(
-        "seq_gap", f"entries {first} to {found - 1} of conversation {conversation} are missing; those before them load"
+        "seq_gap", f"entries {first} to {found - 1} of conversation {conversation} are missing; earlier entries load"
     )

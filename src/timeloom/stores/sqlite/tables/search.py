@@ -1,4 +1,4 @@
-"""Search: pages of conversations, newest first, narrowed by whose they are and by words they contain."""
+"""Lists and searches conversations by tenant, project, user and words, newest first."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from timeloom.stores.search_terms import QUERY_CHARS, QUERY_WORDS, cursor_of, pa
 from timeloom.stores.sqlite.database import Database, Values, typed
 
 COLUMNS = "id, tenant, project, user, bundle, title, parent, started_ts, last_ts, tail"
-"""What a list shows of a conversation."""
+"""The columns of a conversation that a list shows, in the order of `info_from_row`."""
 
 
 def read_info(connection: Database, conversation: ConversationId) -> ConversationInfo | None:
-    """What a list shows of the conversation, if it is there."""
+    """Return the list columns of the conversation; None if it does not exist."""
     sql = f"SELECT {COLUMNS} FROM conversations WHERE id = ?"
     row = connection.execute(sql, (storable(conversation),)).fetchone()
     return info_of(row) if row else None
 
 
 def need_info(connection: Database, conversation: ConversationId) -> ConversationInfo:
-    """What a list shows of the conversation; raises `ConversationUnknownError`."""
+    """Return the list columns of the conversation; raises `ConversationUnknownError`."""
     info = read_info(connection, conversation)
     if info is None:
         raise ConversationUnknownError(conversation)
@@ -30,13 +30,13 @@ def need_info(connection: Database, conversation: ConversationId) -> Conversatio
 
 
 def read_ids(connection: Database, after: str, limit: int) -> list[ConversationId]:
-    """The ids that follow, in order, whosever they are."""
+    """Return conversation ids greater than `after`, of all tenants, in order."""
     sql = "SELECT id FROM conversations WHERE id > ? ORDER BY id LIMIT ?"
     return [ConversationId(str(row[0])) for row in connection.execute(sql, (storable(after), limit))]
 
 
 def read_page(connection: Database, query: ConversationQuery) -> ConversationPage:
-    """One page of the conversations that match."""
+    """Return one page of the matching conversations."""
     size = page_size(query.limit)
     conditions, values = ["tenant = ?"], [storable(query.tenant)]
     for column, wanted in (("project", query.project), ("user", query.user)):
@@ -59,7 +59,7 @@ def read_page(connection: Database, query: ConversationQuery) -> ConversationPag
 
 
 def read_said(connection: Database, conversation: ConversationId, words: str, limit: int) -> list[int]:
-    """The seqs of what was said in the conversation with any of the words, newest first."""
+    """Return the seqs of the messages in the conversation that contain any of the words, newest first."""
     row = connection.execute("SELECT n FROM conversations WHERE id = ?", (storable(conversation),)).fetchone()
     if row is None:
         raise ConversationUnknownError(conversation)
@@ -74,12 +74,12 @@ def read_said(connection: Database, conversation: ConversationId, words: str, li
 
 
 def info_of(row: Values) -> ConversationInfo:
-    """What a list shows of the conversation whose columns these are."""
+    """Return the list entry for a row with the columns of `INFO_COLUMNS`."""
     return msgspec.convert(dict(zip(COLUMNS.split(", "), row, strict=True)), ConversationInfo)
 
 
 def _words(connection: Database, text: str) -> Sequence[str]:
-    """Each word as FTS5 understands it: split by its own tokenizer, quoted, and open at its end."""
+    """Return the words as FTS5 prefix terms: split by its tokenizer and quoted."""
     tokenize = connection.fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
     data = storable(text[:QUERY_CHARS]).encode()
     tokens = tokenize(data, apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False)

@@ -51,10 +51,12 @@ class Naive:
         read = tokens(hit) if hit is not None else 0
         ends = [read, *(tokens(sent.blocks[:count]) for count, _ in points)]
         longs = [read, *(tokens(sent.blocks[:count]) for count, lifetime in points if lifetime == "1h")]
+        # As in `kept_after`: what extends a prefix of five minutes is not trusted to last longer than that.
+        longest: Lifetime = self.kept[hit][0] if hit is not None else "1h"
         if hit is not None:
             self._use(hit, "5m", now_s)
         for count, lifetime in points:
-            self._use(sent.blocks[:count], lifetime, now_s)
+            self._use(sent.blocks[:count], min(lifetime, longest, key=SECONDS.__getitem__), now_s)
         return read, max(ends) - max(longs), max(longs) - read, tokens(sent.blocks) - max(ends)
 
     def _use(self, prefix: tuple[str, ...], lifetime: Lifetime, now_s: int) -> None:
