@@ -1,1 +1,1 @@
-"""Benchmarks of the core, the embedded store and the loop, with other runtimes doing the same work beside them."""
+"""Benchmarks of the core, the embedded store, the loop and the server, compared with other runtimes."""

@@ -49,7 +49,7 @@ MEASURES: Final[dict[str, Callable[[Run], Section]]] = {
 
 
 def main() -> None:
-    """Prints a table for each subject as soon as it is measured, then writes all of them as JSON."""
+    """Print a table for each subject as soon as it is measured, then write all of them as JSON."""
     options = _options()
     sizes = TINY if options.tiny else QUICK if options.quick else FULL
     sessions, dialogues, data = _traces(options.data, sizes.synthetic_steps, sizes.dialogues)
@@ -86,20 +86,22 @@ class _Options(argparse.Namespace):
 
 def _options() -> _Options:
     parser = argparse.ArgumentParser(prog="bench", description="timeloom's benchmarks, beside other runtimes")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="recorded sessions; without it invented ones")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="recorded sessions; default: synthetic ones")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
-    size.add_argument("--tiny", action="store_true", help="only to see that everything still runs")
-    parser.add_argument("--alone", action="store_true", help="leave other runtimes out, and their environment")
-    parser.add_argument("--offline", action="store_true", help="fetch nothing: other runtimes only if they are there")
-    parser.add_argument("--only", nargs="+", choices=MEASURES, default=[], help="only these subjects")
-    parser.add_argument("--json", type=Path, default=RESULTS / "bench.json", metavar="FILE", help="where JSON goes")
-    parser.add_argument("--work", type=Path, default=RESULTS, metavar="FOLDER", help="the disk that is measured")
+    size.add_argument("--tiny", action="store_true", help="smallest sizes, only to check that everything runs")
+    parser.add_argument("--alone", action="store_true", help="omit other runtimes and their environment")
+    parser.add_argument("--offline", action="store_true", help="download nothing; use other runtimes only if installed")
+    parser.add_argument("--only", nargs="+", choices=MEASURES, default=[], help="run only these subjects")
+    parser.add_argument(
+        "--json", type=Path, default=RESULTS / "bench.json", metavar="FILE", help="file for the JSON report"
+    )
+    parser.add_argument("--work", type=Path, default=RESULTS, metavar="FOLDER", help="folder on the disk to measure")
     return parser.parse_args(namespace=_Options())
 
 
 def _traces(folder: Path | None, steps: int, dialogues: int) -> tuple[list[Trace], list[Trace], str]:
-    """The recorded traces where they are there, otherwise invented ones, and a sentence that says which."""
+    """Return the recorded traces if there are any, otherwise synthetic ones, and a sentence that says which."""
     sessions = trace_files.read_sessions(folder) if folder else []
     short = trace_files.read_dialogues(folder) if folder else []
     said: list[str] = []
@@ -124,7 +126,7 @@ def _peer() -> Path | None:
     try:
         return peer.prepare()
     except (peer.PeerError, OSError) as error:
-        print(f"Other runtimes are left out: their environment could not be made ({error})\n", file=sys.stderr)
+        print(f"Omitting other runtimes: their environment could not be created ({error})\n", file=sys.stderr)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Appending: traces replayed step by step into the embedded store, and into LangGraph's beside it."""
+"""Measures appends: traces replayed step by step into the embedded store and into LangGraph's."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ _TS: Final = "2026-01-01T00:00:00Z"
 
 
 class Side:
-    """What several runs of one piece of work took on one side."""
+    """The measurements of several runs of one workload on one side."""
 
     def __init__(self) -> None:
         self.steps = Steps()
@@ -35,12 +35,12 @@ class Side:
 
     @property
     def best_s(self) -> float:
-        """The quickest run, from before the store is opened until it is closed."""
+        """Duration of the quickest run, from before the store is opened until it is closed."""
         return min(self.seconds)
 
 
 def measure_traces(run: Run) -> Section:
-    """Each session on both sides in turns, so that a busy moment of the machine meets both."""
+    """Measure each session on both sides alternately, so that other load on the machine affects both."""
     rows: list[tuple[Cell, ...]] = []
     bars: list[Bar] = []
     notes = [f"timeloom: {_pragmas_here(run)}; a step is one append and the folding of its entries into the views"]
@@ -72,7 +72,7 @@ def measure_traces(run: Run) -> Section:
 
 
 def measure_long(run: Run) -> Section:
-    """Many appends of one size into one conversation: does the cost grow with what is there?"""
+    """Measure many appends of one size to one conversation, to see whether the cost grows with its length."""
     side = Side()
     appends = _alike(run.sizes.long_appends)
     for _ in range(run.sizes.long_runs):
@@ -105,7 +105,7 @@ def measure_long(run: Run) -> Section:
 
 
 def measure_concurrent(run: Run) -> Section:
-    """Several conversations at once: appends that wait together share a sync."""
+    """Measure concurrent conversations: appends that wait together share a sync."""
     rows: list[tuple[int, float, float]] = []
     steps = max(20, run.sizes.long_appends // 20)
     for count in (1, run.sizes.concurrent):
@@ -120,7 +120,7 @@ def measure_concurrent(run: Run) -> Section:
 
 
 def measure_dialogues(run: Run) -> Section:
-    """Many short conversations, one after the other, in one data folder."""
+    """Measure many short conversations, one after the other, in one data folder."""
     traces = list(run.dialogues[: run.sizes.dialogues])
     appends = [(trace.name, to_appends(trace)) for trace in traces]
     sides = {_HERE: Side()}
@@ -225,7 +225,7 @@ def _notes_there(side: Side) -> list[str]:
 
 
 def _replay_here(run: Run, work: Sequence[tuple[str, Sequence[Append]]], side: Side, *, at_once: bool = True) -> None:
-    """Each conversation's appends one after the other; several conversations all at once, or one by one."""
+    """Append the work of each conversation in order; the conversations run concurrently or one by one."""
     with fresh_folder(run.work) as folder:
         written = written_bytes()
         started = time.perf_counter()
@@ -266,14 +266,14 @@ def _replay_there(run: Run, python: Path, traces: list[Trace], side: Side, mode:
 
 
 def _alike(count: int) -> list[Append]:
-    """Appends of one block each, all of one size."""
+    """Return appends of one block each, all of the same size."""
     header = Draft(NO_TURN, _TS, ConversationStarted(tenant="bench", project="bench", user="somebody"))
     text = "x" * LONG_TEXT_CHARS
     return [[header], *([Draft(NO_TURN, _TS, Thinking(round=n, text=text))] for n in range(1, count))]
 
 
 def _pragmas_here(run: Run) -> str:
-    """The settings of the connection that writes, from one that is opened in the same way."""
+    """Return the settings of the writing connection, read from one that is opened in the same way."""
     with fresh_folder(run.work) as folder:
         asyncio.run(_append_all(folder, [], at_once=True))
         connection = Connections(folder / "journal.db", 1.0, "").writer()

@@ -1,4 +1,4 @@
-"""A service that sends what it is told, as fast as it can or one event at a time; a process of its own.
+"""A model service for benchmarks that sends prepared streams; it runs as a separate process.
 
 Prints its port. Each request is answered by the next line of standard input: the events, and the pause between them.
 """
@@ -22,7 +22,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def main() -> None:
-    """Serves one connection after the other, until there are no plans any more."""
+    """Serve one connection after the other until standard input ends."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         while line := sys.stdin.readline():
@@ -46,7 +46,7 @@ def _read_request(connection: socket.socket) -> None:
 
 
 def _send(connection: socket.socket, plan: Plan) -> None:
-    """One chunk an event, as servers do that let each out at once."""
+    """Send one chunk per event, like servers that flush each event."""
     chunks = [b"%x\r\n%b\r\n" % (len(data), data) for data in (event.encode() for event in plan.events)]
     if not plan.pause_s:
         connection.sendall(b"".join((HEAD, *chunks, LAST_CHUNK)))
@@ -56,7 +56,7 @@ def _send(connection: socket.socket, plan: Plan) -> None:
             connection.sendall(chunk)
             time.sleep(plan.pause_s)
         connection.sendall(LAST_CHUNK)
-    # Until the client has hung up: the next connection is the next client's.
+    # Wait until the client has hung up: the next connection belongs to the next client.
     while connection.recv(65536):
         pass
 

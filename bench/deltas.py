@@ -1,14 +1,14 @@
-"""Deltas: what a streamed piece of a reply costs between the provider's bytes and the caller's event.
+"""Measures the cost of a streamed delta between the provider's bytes and the caller's event.
 
-A service on loopback, in a process of its own, sends prepared streams. Measured is the CPU time of our process from
-asking to the recorded outcome, in all its threads: the HTTP client, the adapter, the channels, the fields of the
-decision, the caller's event. A long stream is compared with a short one, so that all that does not depend on the number
-of deltas drops out; a program that only reads the bytes from a socket is measured in the same way and taken off.
+A service on loopback, in a separate process, sends prepared streams. The benchmark measures the CPU time of our process
+in all threads from the request to the recorded outcome: the HTTP client, the adapter, the channels, the fields of the
+decision and the caller's event. The time of a short stream is subtracted from that of a long one, so that costs
+independent of the number of deltas cancel out. The cost of a program that only reads the bytes is subtracted too.
 
-Twice, because the answers differ: with all events sent at once, so that several are read together and our code is what
-counts; and with a pause after each, so that each wakes the process by itself, which is where an HTTP client costs most.
+There are two modes, because the results differ. With all events sent at once, several are read together and our code
+dominates. With a pause after each event, each one wakes the process, which is where an HTTP client costs most.
 
-Not measured: TLS, the time on the wire, and what a caller does with its event.
+Not measured: TLS, the time on the wire, and the caller's handling of its event.
 """
 
 import asyncio
@@ -51,20 +51,20 @@ PIECES: Final = (1, 4, 16, 64)
 """Characters of a delta."""
 
 PIECES_APART: Final = (4, 16)
-"""Fewer, because a stream with pauses takes its time, and the size makes little difference there."""
+"""Fewer sizes, because a stream with pauses is slow, and the size makes little difference there."""
 
 PAUSE_S: Final = 0.0005
-"""Long enough that each event is read by itself, as from a service that thinks between them."""
+"""Long enough that each event is read separately, as from a service that thinks between them."""
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _DIALECTS: Final[Mapping[str, Dialect]] = {"openai": OpenAIDialect(), "anthropic": AnthropicDialect()}
 
 Client = Callable[[int], Awaitable[float]]
-"""Asks the service at that port, reads its answer, and says what CPU time that took."""
+"""Sends a request to that port, reads the answer and returns the CPU time used."""
 
 
 class _Stream(msgspec.Struct, frozen=True):
-    """A prepared stream: a service's frames, and what of them the caller sees."""
+    """A prepared stream: a service's frames, and the text that the caller should receive."""
 
     provider: str
     channel: str
@@ -82,14 +82,14 @@ class _Service:
         self._port = int(process.stdout.readline())
 
     def cpu_s(self, stream: _Stream, pause_s: float, client: Client) -> float:
-        """What it costs the client to be sent the stream."""
+        """Return the client's CPU time for receiving the stream."""
         self._plans.write(msgspec.json.encode(Plan(stream.frames, pause_s)).decode() + "\n")
         self._plans.flush()
         return asyncio.run(_awaited(client(self._port)))
 
 
 def measure_deltas(run: Run) -> Section:
-    """Every channel of both providers, in pieces of each size, one event at a time and as many as come together."""
+    """Measure every channel of both providers in pieces of each size, sent one by one and all at once."""
     with fresh_folder(run.work) as folder, _service() as service:
         together = _Sending(run, service, folder, 0.0, run.sizes.deltas_together)
         apart = _Sending(run, service, folder, PAUSE_S, run.sizes.deltas_apart)
@@ -105,7 +105,7 @@ def measure_deltas(run: Run) -> Section:
 
 
 class _Sending:
-    """The measurements of one way of sending."""
+    """The measurements of one sending mode."""
 
     def __init__(self, run: Run, service: _Service, folder: Path, pause_s: float, deltas: tuple[int, int]) -> None:
         self.added_us: list[float] = []
@@ -117,7 +117,7 @@ class _Sending:
         self._deltas = deltas
 
     def table(self, title: str) -> Table:
-        """For each provider what reading costs, then every channel; a column for each size of deltas."""
+        """Return for each provider the cost of reading, then of every channel; one column per delta size."""
         rows = [row for provider in _DIALECTS for row in self._rows(provider)]
         few, many = self._deltas
         notes = (
@@ -152,7 +152,10 @@ class _Sending:
     def _costs_us(
         self, provider: str, chars: int, clients: Mapping[str, tuple[str, Callable[[_Stream], Client]]]
     ) -> Mapping[str, float]:
-        """What one more delta costs each client. They take turns, because the machine's speed changes by the minute."""
+        """Return the cost of one more delta for each client.
+
+        The clients take turns, because the speed of the machine changes from minute to minute.
+        """
         streams = {
             channel: [_stream(provider, channel, chars, deltas) for deltas in self._deltas]
             for channel, _ in clients.values()
@@ -182,7 +185,7 @@ def _service() -> Generator[_Service]:
 
 
 def _stream(provider: str, channel: str, chars: int, deltas: int) -> _Stream:
-    """A reply with that many deltas on the channel, and a few before and after them."""
+    """Return a reply with that many deltas on the channel, and a few before and after them."""
     dialect = _DIALECTS[provider]
     write, own_thinking = _WRITTEN[channel]
     body = (synthetic.code if channel in ("canvas", "code") else synthetic.prose)(random.Random(5), chars * deltas)
@@ -225,11 +228,11 @@ _WRITTEN: Final[Mapping[str, tuple[Callable[[str], str], bool]]] = {
     "canvas": (_canvas, False),
     "code": (_code, False),
 }
-"""How a reply is written that has its text on a channel, and whether the provider sends that text apart."""
+"""For each channel, the function that writes a reply with text on it, and whether the provider sends it separately."""
 
 
 async def _asked(port: int, stream: _Stream, folder: Path) -> float:
-    """Asks by the real adapter, with the prompt, the call and the outcome on a timeline in memory."""
+    """Send the request through the real adapter, with prompt, call and outcome on a timeline in memory."""
     url = f"http://127.0.0.1:{port}" + ("/v1" if stream.provider == "openai" else "")
     model = open_model(f"{stream.provider}:bench", ModelSettings(base_url=url, key="none"))
     store = await MemoryStore.open()
@@ -253,7 +256,7 @@ def _reading(_: _Stream) -> Client:
 
 
 async def _read(port: int) -> float:
-    """Reads the bytes from the socket as they come."""
+    """Read the bytes from the socket as they arrive."""
     before = time.process_time()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
@@ -271,7 +274,7 @@ def _fetching(_: _Stream) -> Client:
 
 
 async def _fetched(port: int) -> float:
-    """Reads the stream as the adapter's HTTP client gives it out."""
+    """Read the stream through the adapter's HTTP client."""
     transport = open_transport(f"http://127.0.0.1:{port}/", 60)
     before = time.process_time()
     answer = await transport.post({}, b"")

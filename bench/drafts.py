@@ -1,4 +1,4 @@
-"""A trace as drafts: what timeloom's runtime appends for each step."""
+"""Converts a trace to the drafts that timeloom's runtime appends for each step."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ _MODEL = "recorded"
 
 
 def to_appends(trace: Trace) -> list[Append]:
-    """One append for each step of the trace."""
+    """Return one append for each step of the trace."""
     writer = _Writer()
     return [
         writer.step(step, first=at == 0, last=at == len(turn) - 1)
@@ -44,7 +44,7 @@ def to_appends(trace: Trace) -> list[Append]:
 
 
 class _Writer:
-    """Keeps the counts that blocks refer to: turns, rounds, answers and entries."""
+    """Counts the turns, rounds, answers and entries that blocks refer to."""
 
     def __init__(self) -> None:
         self._tail = 0
@@ -72,7 +72,7 @@ class _Writer:
         return [Draft(self._turns[-1], step[-1].ts, block) for block in blocks]
 
     def _reply(self, step: Step) -> Iterator[AnyBlock]:
-        """A model's reply; the receipt of the request comes with its first part."""
+        """Yield the blocks of a model's reply; the first part includes the receipt of the request."""
         begins = step[0].request != self._request
         self._request = step[0].request
         if begins:

@@ -1,4 +1,4 @@
-"""Endpoints: the scripted model as `timeloom model serve` puts it behind HTTP, and one that notes what passes."""
+"""Model endpoints: the scripted model of `timeloom model serve`, and a recording proxy."""
 
 import subprocess
 import sys
@@ -20,12 +20,12 @@ from starlette.routing import Route
 from bench.loop_side import Request
 
 _PASSED_ON: Final = ("accept", "content-type", "x-timeloom-call-number", "x-timeloom-purpose")
-"""The headers that say what is asked for; all others are the client's own business."""
+"""Headers that affect the answer; all others are not forwarded."""
 
 
 @contextmanager
 def served(folder: Path, steps: Sequence[dict[str, object]]) -> Generator[str]:
-    """The base URL of a process that answers by these steps, for as long as the context lasts."""
+    """Run a process that answers by these steps, and yield its base URL."""
     script = folder / "script.yaml"
     # JSON is YAML.
     script.write_bytes(msgspec.json.encode(steps))
@@ -40,7 +40,7 @@ def served(folder: Path, steps: Sequence[dict[str, object]]) -> Generator[str]:
 
 @contextmanager
 def recorded(url: str, requests: list[Request]) -> Generator[str]:
-    """The base URL of an endpoint that passes everything on to that one and notes the requests."""
+    """Run a proxy that forwards everything to that URL and records the requests; yield its base URL."""
 
     async def passed(passing: Passing) -> Response:
         headers = {name: passing.headers[name] for name in _PASSED_ON if name in passing.headers}

@@ -1,4 +1,4 @@
-"""Folding: what one more block costs the views, and reading what is visible, by the length of the conversation."""
+"""Measures the cost of folding one more block into the views by conversation length."""
 
 import statistics
 import time
@@ -14,11 +14,11 @@ from timeloom.core.view.views import fold
 from timeloom.wire.snapshot import decode_views, encode_views
 
 _MORE: Final = 200
-"""Blocks added at each length, so that every kind of block is among them."""
+"""Blocks added at each length, so that every kind of block is included."""
 
 
 def measure_folds(run: Run) -> Section:
-    """The same blocks added to a short and to a long conversation."""
+    """Add the same blocks to a short and to a long conversation."""
     longest = max(run.sizes.folded)
     trace = synthetic.session("folded", longest // 2 + 2 * _MORE, result_chars=100)
     drafts = [draft for drafts in to_appends(trace) for draft in drafts]

@@ -1,4 +1,4 @@
-"""Histories: conversations of any length, as the loop itself writes them."""
+"""Writes conversations of any length in the form that the loop produces."""
 
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _BATCH: Final = 1000
 async def write_history(
     store: Store, conversation: ConversationId, blocks: int, header: ConversationStarted = HEADER
 ) -> int:
-    """Writes whole turns until the conversation has so many blocks, and says how many it has then."""
+    """Append whole turns until the conversation has that many blocks; return its final number of blocks."""
     drafts = [Draft(NO_TURN, "2026-01-01T00:00:00Z", header)]
     with tempfile.TemporaryDirectory() as folder:
         turn = await _run_turn(Path(folder))
@@ -42,7 +42,7 @@ async def write_history(
 
 
 async def _run_turn(folder: Path) -> list[Entry]:
-    """The entries of a turn that the loop ran."""
+    """Return the entries of a turn that the loop ran."""
     entries: list[Entry] = []
     store = await MemoryStore.open()
     session = await Session.start(store, ConversationId("conv_one"), HEADER, SystemClock(), RandomIds())
@@ -56,7 +56,7 @@ async def _run_turn(folder: Path) -> list[Entry]:
 
 
 def _again(entries: list[Entry], number: int) -> Iterator[Draft]:
-    """The same turn as the n-th of a conversation: another id, wherever it stands in a block."""
+    """Yield the same turn as the n-th of a conversation, with its turn id replaced in every block."""
     old, new = entries[0].turn_id.encode(), make_turn_id(1_760_000_000_000 + number, number)
     for entry in entries:
         record = encode_record(entry).replace(old, new.encode())

@@ -1,4 +1,4 @@
-"""Importing: the time until a program can begin, in a fresh interpreter each time."""
+"""Measures the import time in a fresh interpreter."""
 
 import json
 import statistics
@@ -30,7 +30,7 @@ print(json.dumps([took, len(set(sys.modules) - before)]))
 
 
 def measure_imports(run: Run) -> Section:
-    """Each import alone."""
+    """Measure each import separately."""
     rows = [_row("timeloom", Path(sys.executable), statement, run.sizes.imports) for statement in _HERE]
     if run.peer:
         rows += [_row("LangGraph", run.peer, statement, run.sizes.imports) for statement in _THERE]
@@ -39,7 +39,7 @@ def measure_imports(run: Run) -> Section:
 
 
 def _row(side: str, python: Path, statement: str, repeats: int) -> tuple[str, str, float, int]:
-    # The first run may have to compile what the others find compiled.
+    # The first run is dropped: it may have to compile modules.
     found = [_import(python, statement) for _ in range(repeats + 1)][1:]
     return side, f"`{statement}`", statistics.median(took for took, _ in found) * 1000, found[0][1]
 

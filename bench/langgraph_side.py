@@ -1,7 +1,7 @@
-"""The side of the comparison that runs in the benchmark-only environment: LangGraph with its SqliteSaver.
+"""LangGraph with its SqliteSaver, run in the benchmark-only environment.
 
-Started as a program of its own, it reads one job as JSON from standard input and prints one answer as JSON. Only the
-standard library and LangGraph are there; the modules are looked up by name because no other environment has them.
+It runs as a program, reads one job as JSON from standard input and prints one answer as JSON. Only the standard library
+and LangGraph are installed; modules are imported by name because no other environment has them.
 """
 
 import functools
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 Foreign = Any
-"""A value of LangGraph or LangChain, whose types are not there where this file is checked."""
+"""A value of LangGraph or LangChain, whose types are not available to the type checker."""
 
 langchain_messages = importlib.import_module("langchain_core.messages")
 channels = importlib.import_module("langgraph.channels")
@@ -26,11 +26,11 @@ savers = importlib.import_module("langgraph.checkpoint.sqlite")
 add_messages: Foreign = graphs.add_messages
 
 SYNCHRONOUS = "FULL"
-"""As on the other side: every commit reaches the disk before it is acknowledged."""
+"""As in timeloom: every commit reaches the disk before it is acknowledged."""
 
 
 def main() -> None:
-    """Carries out the job on standard input."""
+    """Execute the job on standard input."""
     job = json.load(sys.stdin)
     folder = Path(job["folder"])
     match job["what"]:
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def replay(folder: Path, traces: Sequence[dict[str, Any]], mode: str) -> dict[str, Any]:
-    """Runs every trace as a thread of its own and says what that took."""
+    """Run every trace as a separate thread and return the measurements."""
     threads = [(trace["name"], [[_messages(step) for step in turn] for turn in trace["turns"]]) for trace in traces]
     written = _written_bytes()
     started = time.perf_counter()
@@ -65,7 +65,7 @@ def replay(folder: Path, traces: Sequence[dict[str, Any]], mode: str) -> dict[st
 
 
 def load(folder: Path, trace: dict[str, Any], repeats: int) -> dict[str, Any]:
-    """Stores all messages of a trace with one write and says how long it takes to open and read them."""
+    """Store all messages of a trace with one write and measure opening and reading them."""
     messages = [message for turn in trace["turns"] for step in turn for message in _messages(step)]
     saver = _open(folder)
     config = {"configurable": {"thread_id": trace["name"]}}
@@ -83,7 +83,7 @@ def load(folder: Path, trace: dict[str, Any], repeats: int) -> dict[str, Any]:
 
 
 class _State(TypedDict):
-    """What an agent of LangGraph keeps."""
+    """The state of a LangGraph agent."""
 
     messages: Annotated[list[Foreign], add_messages]
 
@@ -93,32 +93,32 @@ def _add_all(state: list[Foreign], writes: Sequence[list[Foreign]]) -> list[Fore
 
 
 class _DeltaState(TypedDict):
-    """The same in the channel that stores differences, with a snapshot every so often (its default)."""
+    """The same state in the channel that stores differences, with its default snapshot interval."""
 
     messages: Annotated[list[Foreign], channels.DeltaChannel(_add_all)]
 
 
 class _Watch:
-    """Cuts time into steps."""
+    """Measures the duration of steps."""
 
     def __init__(self) -> None:
         self.all_s: list[float] = []
         self._started: float | None = None
 
     def begin(self) -> None:
-        """A step begins, and the one before is over."""
+        """End the previous step and begin the next."""
         self.end()
         self._started = time.perf_counter()
 
     def end(self) -> None:
-        """The step is over."""
+        """End the step."""
         if self._started is not None:
             self.all_s.append(time.perf_counter() - self._started)
         self._started = None
 
 
 class _Putter:
-    """The saver without a graph: one checkpoint of all messages for each step, and nothing else."""
+    """The saver without a graph: one checkpoint of all messages for each step."""
 
     def __init__(self, saver: Foreign) -> None:
         self.watch = _Watch()
@@ -127,7 +127,7 @@ class _Putter:
         self._configs: dict[str, Foreign] = {}
 
     def turn(self, thread: str, steps: Sequence[list[Foreign]]) -> None:
-        """Puts a checkpoint for each step."""
+        """Put a checkpoint for each step."""
         messages = self._messages.setdefault(thread, [])
         config = self._configs.get(thread) or {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
         for step in steps:
@@ -140,7 +140,7 @@ class _Putter:
 
 
 class _Replayer:
-    """A graph whose one node says what the trace says next, until the turn is over."""
+    """A graph whose single node emits the next step of the trace until the turn ends."""
 
     def __init__(self, saver: Foreign, state: type) -> None:
         self.watch = _Watch()
@@ -153,7 +153,7 @@ class _Replayer:
         self.graph = builder.compile(checkpointer=saver)
 
     def turn(self, thread: str, steps: Sequence[list[Foreign]]) -> None:
-        """One turn: its first step comes in from outside, every further one is a super-step."""
+        """Run one turn: its first step is the input, every further one is a super-step."""
         first, *rest = steps
         self._rest = iter(rest)
         self._next = next(self._rest, None)
@@ -189,7 +189,7 @@ def _pragmas(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 def _messages(step: Sequence[dict[str, Any]]) -> list[Foreign]:
-    """A step's events as LangGraph's own agents keep them: a model's reply is one message."""
+    """Convert a step's events to the messages of LangGraph's agents: a model's reply is one message."""
     said: list[dict[str, str]] = []
     calls: list[dict[str, Any]] = []
     made: list[Foreign] = []
@@ -220,7 +220,7 @@ def _usage(event: dict[str, Any]) -> dict[str, int]:
 
 
 def _written_bytes() -> int:
-    """The bytes that this process has handed to the system so far."""
+    """Return the bytes that this process has written so far."""
     lines = Path(f"/proc/{os.getpid()}/io").read_text(encoding="ascii").splitlines()
     return int(dict(line.split(": ") for line in lines)["wchar"])
 

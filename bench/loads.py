@@ -1,4 +1,4 @@
-"""Loading: how long it takes until a stored conversation's views are there."""
+"""Measures the time until a stored conversation's views are loaded."""
 
 import asyncio
 import statistics
@@ -24,7 +24,7 @@ from timeloom.wire.snapshot import SNAPSHOT_VERSION, decode_views, encode_views
 _CONVERSATION: Final = ConversationId("conv_loaded")
 _BATCH: Final = 1000
 _TAIL: Final = 100
-"""Entries that came after the snapshot was made."""
+"""Entries after the snapshot."""
 
 
 class _Times(msgspec.Struct):
@@ -36,7 +36,7 @@ class _Times(msgspec.Struct):
 
 
 def measure_loads(run: Run) -> Section:
-    """Opening a store and folding a conversation of each length, from nothing and from a snapshot."""
+    """Measure opening a store and folding a conversation of each length, from the start and from a snapshot."""
     rows: list[tuple[Cell, ...]] = []
     for blocks in run.sizes.loaded:
         trace = _conversation(blocks)
@@ -66,7 +66,7 @@ def measure_loads(run: Run) -> Section:
 
 
 def _conversation(blocks: int) -> Trace:
-    """An invented session of that many blocks, or a few more."""
+    """Return a synthetic session of at least that many blocks."""
     steps = list(synthetic.session("loaded", blocks // 2).steps())
     length = 0
     for n, drafts in enumerate(to_appends(by_turns("loaded", steps)), 1):

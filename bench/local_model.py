@@ -1,4 +1,4 @@
-"""The local model: how long it takes to load, what memory it takes, how fast it is, and what it scores."""
+"""Measures the local model: load time, memory, speed and scores."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def measure_local_model(run: Run) -> Section:
-    """What it costs and what it scores, on the published requests and on those that nothing was tuned on."""
+    """Measure cost and scores on the published requests and on held-out ones."""
     limit = 0 if run.sizes is FULL else run.sizes.repeats
     command = [sys.executable, "-m", "bench.local_side", str(limit)]
     printed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True).stdout

@@ -1,6 +1,6 @@
-"""The measurement of the local model, in a process of its own, so that the memory it takes is its own.
+"""Measures the local model in a separate process, so that its memory can be measured.
 
-Takes how many cases of each group are asked (0 is all) and prints what was found as one line of JSON.
+Takes the number of cases per group (0 means all) and prints the result as one line of JSON.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from timeloom_local.model import LocalModel
 HELD_OUT: Final = Path(__file__).with_name("held_out.yaml")
 
 AGAIN: Final = 5
-"""How often the same thing is asked again; the quickest counts, for a busy machine only ever adds time."""
+"""Repetitions of the same request; the quickest counts, because other load on the machine only adds time."""
 
 
 class Took(msgspec.Struct, frozen=True):
-    """What something took, by the clock and of the processor; on a busy machine the second says more."""
+    """Wall-clock time and CPU time; on a busy machine the second is more meaningful."""
 
     clock_s: float
     cpu_s: float
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run found; `score` is that of the published set."""
+    """The result of a run; `score` is that of the published set."""
 
     load: Took
     answer: Took
@@ -50,7 +50,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def measure(limit: int | None) -> Found:
-    """Opens the model, asks it one thing several times, then both sets of requests."""
+    """Open the model, send one request several times, then both sets of requests."""
     suite = published()
     prose = next(case for case in suite.requests if "answer" in case.tools)
     request = request_of(prose, suite.scenes[prose.scene])

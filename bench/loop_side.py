@@ -1,6 +1,6 @@
-"""The loop on our side over HTTP, and beside it a bare client that sends the same bytes and reads the replies.
+"""Runs timeloom's loop over HTTP, or a bare client that sends the same bytes and reads the replies.
 
-Started as a program of its own, it reads one job as JSON from standard input and prints one answer as JSON.
+It runs as a program, reads one job as JSON from standard input and prints one answer as JSON.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a side is to do; one that is not ours knows the tool by another name and is given what it returns."""
+    """The job of a side; other runtimes get their own name of the tool and the text that it returns."""
 
     side: SideName
     url: str
@@ -46,14 +46,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = "bench_look"
     seen: str = ""
     stored: bool = False
-    """Whether a runtime that stores nothing by itself is made to."""
+    """Whether a runtime without built-in storage stores its messages."""
     durability: Literal["sync", "async"] = "sync"
-    """Whether a checkpoint of LangGraph's is there before the next step begins, or while it runs."""
+    """Whether LangGraph writes a checkpoint before the next step begins, or while it runs."""
     requests: tuple[Request, ...] = ()
 
 
 class Looped(msgspec.Struct, frozen=True):
-    """What the rounds of each turn took, what its turns cost in CPU time, and memory after importing and at most."""
+    """Duration of the rounds of each turn, CPU time of each turn, and memory after imports and at its peak."""
 
     round_s: list[list[float]]
     cpu_s: list[float]
@@ -62,7 +62,7 @@ class Looped(msgspec.Struct, frozen=True):
 
 
 class _Watch:
-    """Cuts time into turns and rounds: a round ends where the tool is called, the last one with its turn."""
+    """Measures turns and rounds: a round ends at the call of the tool, the last one with its turn."""
 
     def __init__(self) -> None:
         self._round_s: list[list[float]] = []
@@ -100,7 +100,7 @@ def _main() -> None:
 
 
 async def _timeloom(job: Job) -> Looped:
-    """The runtime as a program uses it: a store on disk, a provider by its name, turns one after the other."""
+    """Run the runtime like a program: a store on disk, a provider by name, turns one after the other."""
     url = job.url if job.side == "openai" else job.url.removesuffix("/v1")
     model = open_model(f"{job.side}:bench", ModelSettings(base_url=url, key="none"))
     folder = Path(job.folder)
@@ -125,7 +125,7 @@ async def _session(store: SqliteStore, name: str) -> Session:
 
 
 async def _bare(job: Job) -> Looped:
-    """Sends each recorded request and reads its reply to the end; those of the first turn are there to warm up."""
+    """Send each recorded request and read its reply to the end; the first turn is a warm-up."""
     watch = _Watch()
     async with httpx2.AsyncClient(base_url=job.url.removesuffix("/v1"), timeout=60) as client:
         for at in range(0, len(job.requests), job.rounds):

@@ -1,4 +1,4 @@
-"""The loop that is measured: a model that asks for one trivial tool, round after round, then answers."""
+"""The measured loop: a model that calls one trivial tool in each round, then answers."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ from timeloom.tools.registry import ToolRegistry
 
 TOOL: Final = "bench.look"
 WINDOW_TOKENS: Final = 100_000_000
-"""So large that nothing is forgotten: what is measured is the cost of what is in sight."""
+"""So large that nothing is compacted: the benchmark measures the cost of visible content."""
 
 PIECE_CHARS: Final = 16
 HEADER: Final = ConversationStarted(tenant="bench", project="bench", user="somebody")
@@ -32,13 +32,13 @@ _NOTES: Final = "I look at the next place."
 _SEEN: Final = "row {0}: the place is dry, the lamp is on, nobody is there, and the door stands open to the yard\n"
 PLACE: Final = "the third place behind the house"
 SEEN: Final = "".join(_SEEN.format(n) for n in range(4))
-"""What the tool returns: about 400 characters."""
+"""The text that the tool returns, about 400 characters."""
 
 ANSWER: Final = "All places were looked at; nobody was there."
 
 
 def call_text() -> str:
-    """A reply that calls the tool."""
+    """Return a reply that calls the tool."""
     decision = {
         "action": "call_tool",
         "notes": _NOTES,
@@ -48,12 +48,12 @@ def call_text() -> str:
 
 
 def answer_text() -> str:
-    """A reply that ends the turn."""
+    """Return a reply that ends the turn."""
     return _reply({"action": "complete", "final_answer": ANSWER})
 
 
 def look(before: Callable[[], None], after: Callable[[], None]) -> FunctionTool:
-    """The tool, which returns the same text each time; the two are called as it begins and as it ends."""
+    """Return a tool that always returns the same text; the callbacks run when it begins and ends."""
 
     @tool(TOOL, effect="pure")
     async def looked(place: str) -> str:
@@ -78,7 +78,7 @@ def turns_of(
     on_delta: Callable[[LiveDelta], None] = lambda _: None,
     prune: PruneSettings | None = None,
 ) -> Turns:
-    """What runs turns of any number of rounds with that one tool."""
+    """Return an object that runs turns of any number of rounds with that one tool."""
     setting = Setting(data_dir=data_dir, limits=Limits(max_iterations=1_000_000), prune=prune or PruneSettings())
     return make_turns(session, model, setting, on_delta, ToolRegistry([looks]))
 
@@ -86,7 +86,7 @@ def turns_of(
 class LoopingModel:
     """A model in this process and without delay, which calls the tool until a turn has had its rounds.
 
-    `asked` is called when it is asked, `paused` when it hands out an event and `resumed` when it goes on after that.
+    It calls `asked` when it gets a request, `paused` when it yields an event and `resumed` after each event.
     """
 
     name = "bench:looping"
@@ -108,12 +108,12 @@ class LoopingModel:
 
     @property
     def prompt_chars(self) -> int:
-        """How long the text of the last request was, without the system text."""
+        """Length of the last request's text, without the system text."""
         segments = self._last.segments if self._last else ()
         return sum(len(segment.text) for segment in segments if isinstance(segment, TextSegment))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The next reply of the turn."""
+        """Stream the next reply of the turn."""
         self._asked()
         self._last = request
         self._round = self._round % self._rounds + 1
@@ -126,7 +126,7 @@ class LoopingModel:
         self._paused()
 
     async def close(self) -> None:
-        """Has nothing to let go of."""
+        """Do nothing: no resource is open."""
 
 
 def _reply(decision: Mapping[str, object]) -> str:

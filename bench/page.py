@@ -1,4 +1,4 @@
-"""The page: how soon a long conversation is there, and how smoothly it scrolls."""
+"""Measures the web page: how soon a long conversation is shown, and how smoothly it scrolls."""
 
 import asyncio
 import shutil
@@ -23,7 +23,7 @@ from timeloom.stores.sqlite import SqliteStore
 HEADER: Final = ConversationStarted(tenant="local", project="default", user="somebody")
 CONVERSATION: Final = ConversationId("conv_1760000000000_longlong")
 NOWHERE: Final = "http://127.0.0.1:9"
-"""Nobody asks a model here."""
+"""An unused address: no model is called here."""
 
 FRAMES: Final = 120
 PATIENCE_MS: Final = 120_000
@@ -32,7 +32,7 @@ SHOWN: Final = """() => {
   const last = [...document.querySelectorAll(".turn")].at(-1);
   return last?.querySelector(".turn-end") && location.hash ? performance.now() : 0;
 }"""
-"""The time of the page's own clock at which the end of the last turn is drawn; before that, 0."""
+"""Returns the page's time at which the end of the last turn is drawn; before that, 0."""
 
 PAINTED: Final = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0"""
 
@@ -61,7 +61,7 @@ _TINY: Final = _Sizes(blocks=(100,), visits=1)
 
 
 def measure_page(run: Run) -> Section:
-    """Debian's Chromium before `timeloom serve`, with conversations that the loop wrote."""
+    """Measure Debian's Chromium with `timeloom serve` and conversations that the loop wrote."""
     sizes = _FULL if run.sizes is FULL else _QUICK if run.sizes is QUICK else _TINY
     opened: list[tuple[Cell, ...]] = []
     scrolled: list[tuple[Cell, ...]] = []
@@ -104,7 +104,7 @@ async def _write(folder: Path, blocks: int) -> int:
 @contextmanager
 def _browsing() -> Generator[Browser]:
     with sync_playwright() as playwright:
-        # Root has no sandbox of its own kind, and small machines a small /dev/shm.
+        # Chromium's sandbox does not work as root, and small machines have a small /dev/shm.
         flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
         with playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags) as browser:
             yield browser
@@ -127,7 +127,7 @@ def _visit(browser: Browser, url: str, blocks: int) -> _Visit:
 
 
 def _until(page: Page, role: str, name: str, selector: str) -> float:
-    """How long it takes from a click until something is there, by the page's own clock."""
+    """Return the time from a click until an element appears, by the page's clock."""
     started = page.evaluate("performance.now()")
     page.locator(f"[role={role}], {role}").filter(has_text=name).first.click()
     page.locator(selector).first.wait_for()

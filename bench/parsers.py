@@ -1,4 +1,4 @@
-"""Parsing a model's reply that comes in pieces of 16 characters."""
+"""Measures parsing of a model's reply that arrives in pieces of 16 characters."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PIECE_CHARS: Final = 16
 
 
 def measure_parsers(run: Run) -> Section:
-    """Throughput by what the reply holds, and the streaming of a decision's fields beside parsing it again."""
+    """Measure the throughput by content, and streaming of a decision's fields compared with repeated parsing."""
     return Section(tables=(_channels(run), _decisions(run)))
 
 

@@ -1,4 +1,4 @@
-"""The benchmark-only environment: making it, and giving it jobs."""
+"""Prepares the benchmark-only environment and runs jobs in it."""
 
 import hashlib
 import subprocess
@@ -21,15 +21,15 @@ LOOPS: Final = Path(__file__).with_name("peer_sides.py")
 
 
 Mode = Literal["graph", "put", "delta"]
-"""A graph with the usual channel of messages; the saver's `put` alone; a graph with the channel of differences."""
+"""A graph with the usual messages channel; the saver's `put` alone; a graph with the delta channel."""
 
 
 class PeerError(Exception):
-    """The other side could not be set up or did not finish."""
+    """The other runtime could not be set up or did not finish."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a replay took on the other side, as a whole and for each step."""
+    """The measurements of a replay on the other runtime, in total and for each step."""
 
     seconds: float
     written_bytes: int
@@ -38,14 +38,14 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """How long it took to read that many messages."""
+    """Duration of each read of that many messages."""
 
     messages: int
     seconds: list[float]
 
 
 def prepare() -> Path:
-    """The Python of the environment, which is made from the lock where it is not there or the lock has changed."""
+    """Return the Python of the environment; create it from the lock if it is missing or the lock has changed."""
     python = ENVIRONMENT / "bin" / "python"
     if not is_ready():
         run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
@@ -55,7 +55,7 @@ def prepare() -> Path:
 
 
 def is_ready() -> bool:
-    """Whether the environment is there as the lock has it, so that preparing it needs no network."""
+    """Return whether the environment matches the lock, so that preparing it needs no network."""
     return STAMP.is_file() and STAMP.read_text(encoding="ascii") == _locked()
 
 
@@ -64,20 +64,20 @@ def _locked() -> str:
 
 
 def replay(python: Path, folder: Path, traces: list[Trace], mode: Mode) -> Replayed:
-    """Replays the traces into a database in that folder."""
+    """Replay the traces into a database in that folder."""
     job = {"what": "replay", "folder": str(folder), "traces": traces, "mode": mode}
     return msgspec.json.decode(_job(python, job), type=Replayed)
 
 
 def load(python: Path, folder: Path, trace: Trace, repeats: int) -> Loaded:
-    """Stores the trace's messages with one write, then opens and reads them so many times."""
+    """Store the trace's messages with one write, then open and read them that many times."""
     job = {"what": "load", "folder": str(folder), "traces": [trace], "repeats": repeats}
     return msgspec.json.decode(_job(python, job), type=Loaded)
 
 
 def loop(python: Path, job: Job) -> Looped:
-    """Runs a loop of rounds against an endpoint."""
-    # Libraries that warn about their own future say nothing of the measurement.
+    """Run a loop of rounds against an endpoint."""
+    # Deprecation warnings of the libraries are irrelevant to the measurement.
     command = [str(python), "-I", "-W", "ignore", str(LOOPS)]
     return msgspec.json.decode(run(command, msgspec.json.encode(job)), type=Looped)
 
@@ -87,7 +87,7 @@ def _job(python: Path, job: Mapping[str, object]) -> bytes:
 
 
 def run(command: list[str], given: bytes = b"", cwd: Path | None = None) -> bytes:
-    """What the program printed, given this on its standard input."""
+    """Run the program with this standard input and return its output."""
     done = subprocess.run(command, input=given, capture_output=True, check=False, cwd=cwd)
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]

@@ -1,7 +1,7 @@
-"""The same loop on other runtimes, in the benchmark-only environment: LangGraph, OpenAI Agents SDK, Pydantic AI.
+"""The same loop on LangGraph, OpenAI Agents SDK and Pydantic AI, in the benchmark-only environment.
 
-Started as a program of its own, it reads one job as JSON from standard input and prints one answer as JSON. Modules
-are looked up by name because no other environment has them, and each side loads only its own.
+It runs as a program, reads one job as JSON from standard input and prints one answer as JSON. Modules are imported by
+name because no other environment has them, and each side loads only its own.
 """
 
 import asyncio
@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 Foreign = Any
-"""A value of another runtime, whose types are not there where this file is checked."""
+"""A value of another runtime, whose types are not available to the type checker."""
 
 Turn = Callable[[str, str], Awaitable[None]]
-"""Runs one turn of a conversation, given its name and what the user says."""
+"""Runs one turn of a conversation, given its name and the user's message."""
 
 PLENTY = 1_000_000
-"""Where a runtime bounds the rounds of a turn."""
+"""For runtimes that bound the rounds of a turn."""
 
 
 def main() -> None:
-    """Carries out the job on standard input."""
+    """Execute the job on standard input."""
     job = json.load(sys.stdin)
     json.dump(asyncio.run(SIDES[job["side"]](job)), sys.stdout)
 
 
 class Watch:
-    """Cuts time into turns and rounds: a round ends where the tool is called, the last one with its turn."""
+    """Measures turns and rounds: a round ends at the call of the tool, the last one with its turn."""
 
     def __init__(self) -> None:
         self.round_s: list[list[float]] = []
@@ -41,7 +41,7 @@ class Watch:
         self._since = 0.0
 
     async def run(self, job: dict[str, Any], turn: Turn) -> dict[str, Any]:
-        """Runs all turns of the job and says what they took; one of another conversation goes before, to warm up."""
+        """Run all turns of the job and return the measurements; a turn of another conversation warms up first."""
         self.round_s.append([])
         await turn("warm-up", job["prompt"])
         self.round_s.clear()
@@ -61,16 +61,16 @@ class Watch:
         }
 
     def cut(self) -> None:
-        """A round ends here, and the next begins."""
+        """End the round and begin the next."""
         now = time.perf_counter()
         self.round_s[-1].append(now - self._since)
         self._since = now
 
 
 async def run_langgraph(job: dict[str, Any]) -> dict[str, Any]:
-    """A graph of a model and a tool node, each super-step in a checkpoint of SQLite.
+    """Run a graph of a model and a tool node, each super-step in a checkpoint of SQLite.
 
-    By `invoke`, which is quicker here than `ainvoke` with the saver that goes with it.
+    It uses `invoke`, which is quicker here than `ainvoke` with the asynchronous saver.
     """
     chat: Foreign = importlib.import_module("langchain_openai")
     messages: Foreign = importlib.import_module("langchain_core.messages")
@@ -114,7 +114,7 @@ async def run_langgraph(job: dict[str, Any]) -> dict[str, Any]:
 
 
 async def run_agents(job: dict[str, Any]) -> dict[str, Any]:
-    """OpenAI Agents SDK with its SQLite session and its model of chat completions."""
+    """Run OpenAI Agents SDK with its SQLite session and its chat completions model."""
     agents: Foreign = importlib.import_module("agents")
     openai: Foreign = importlib.import_module("openai")
     agents.set_tracing_disabled(True)
@@ -145,10 +145,10 @@ async def run_agents(job: dict[str, Any]) -> dict[str, Any]:
 
 
 async def run_pydantic(job: dict[str, Any]) -> dict[str, Any]:
-    """Pydantic AI, which keeps messages in memory and leaves storing them to its caller.
+    """Run Pydantic AI, which keeps messages in memory and leaves storing them to its caller.
 
-    With `stored`, every message goes to SQLite as soon as it is there, as a row of its own; otherwise it runs by `run`,
-    its quickest way.
+    With `stored`, every message goes to SQLite at once, as a separate row; otherwise it uses `run`, its quickest
+    method.
     """
     pydantic_ai: Foreign = importlib.import_module("pydantic_ai")
     models: Foreign = importlib.import_module("pydantic_ai.models.openai")
@@ -200,7 +200,7 @@ async def run_pydantic(job: dict[str, Any]) -> dict[str, Any]:
 
 
 async def run_client(job: dict[str, Any]) -> dict[str, Any]:
-    """OpenAI's client alone, with requests that another side sent: what the three above have in common."""
+    """Run OpenAI's client alone with another side's requests: the part that the three runtimes share."""
     openai: Foreign = importlib.import_module("openai")
     watch = Watch()
     client = openai.OpenAI(base_url=job["url"], api_key="none", max_retries=0)
@@ -224,7 +224,7 @@ SIDES: dict[str, Callable[[dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 
 
 def _database(path: Path) -> sqlite3.Connection:
-    """As on our side: a log, and every commit reaches the disk before it is acknowledged."""
+    """Open a database with the settings of timeloom: WAL, and every commit synced before it is acknowledged."""
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA synchronous = FULL").fetchall()
@@ -232,7 +232,7 @@ def _database(path: Path) -> sqlite3.Connection:
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process has had; `getrusage` would count what its parent had, too."""
+    """Return the peak memory of this process; `getrusage` would include its parent's."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -1,15 +1,15 @@
-"""Peers: one loop on timeloom, LangGraph, OpenAI Agents SDK and Pydantic AI, all against `timeloom model serve`.
+"""Compares one loop on timeloom, LangGraph, OpenAI Agents SDK and Pydantic AI against `timeloom model serve`.
 
-Measured: what passes between two calls of the same trivial tool, with the same scripted replies, from the first round
-of a conversation to the last of its tenth turn. Each side is a process of its own, and so is the endpoint. What a bare
-HTTP client takes for the very requests that a side sent is measured beside it and taken off in the columns "added".
+Measured: the time between two calls of the same trivial tool, with the same scripted replies, from the first round of a
+conversation to the last of its tenth turn. Each side and the endpoint are separate processes. The time of a bare HTTP
+client for the same requests is measured too and subtracted in the columns "added".
 
-Not measured: importing and opening (a turn of another conversation goes before), answering several users at once,
-and what a real model takes, beside which all of this is small.
+Not measured: importing and opening (a turn of another conversation runs first), several users at once, and the time of
+a real model, beside which all of this is small.
 
-The others run in the way that is quickest for them and still stores what they offer to store: no tracing, no retries,
-whole replies and no stream, LangGraph by `invoke` and with both settings of durability that store every step, Pydantic
-AI once without any storing. timeloom streams, because it knows no other way.
+The other runtimes run in their quickest configuration that still stores their data: no tracing, no retries, whole
+replies instead of streams, LangGraph by `invoke` and with both durability settings that store every step, Pydantic AI
+also without storage. timeloom always streams.
 """
 
 import statistics
@@ -68,7 +68,7 @@ _SIZE_NOTES: Final = (
 
 
 class _Measured:
-    """What the runs of one side took, beside the bare client."""
+    """The measurements of one side and of the bare client."""
 
     def __init__(self, requests: list[Request]) -> None:
         self.requests = requests
@@ -87,11 +87,11 @@ class _Measured:
         self.peak_bytes = max(self.peak_bytes, looped.peak_bytes)
 
     def own_ms(self, rounds: int) -> tuple[float, float]:
-        """What a round took in the first turn and in the last."""
+        """Return the duration of a round in the first and in the last turn."""
         return _mean_ms(self.own, slice(None, rounds)), _mean_ms(self.own, slice(-rounds, None))
 
     def added_ms(self, rounds: int) -> tuple[float, float]:
-        """The same without the bare client."""
+        """Return the same without the bare client."""
         first, last = self.own_ms(rounds)
         return (
             first - _mean_ms(self.bare, slice(None, rounds)),
@@ -99,12 +99,12 @@ class _Measured:
         )
 
     def cpu_ms(self, rounds: int) -> tuple[float, float]:
-        """What the process computed for a round of the first turn and of the last."""
+        """Return the CPU time of a round in the first and in the last turn."""
         return self.cpu.quickest_s[0] / rounds * 1000, self.cpu.quickest_s[-1] / rounds * 1000
 
 
 def measure_peers(run: Run) -> Section:
-    """All sides in turns; before that each runs once with its requests noted, which also warms it up."""
+    """Measure all sides alternately, after one recorded run each, which also warms them up."""
     sizes = run.sizes
     steps = _script(sizes.loop_turns, sizes.loop_rounds)
     with fresh_folder(run.work) as folder, served(folder, steps) as url:
@@ -162,7 +162,7 @@ def _sizes(found: dict[_Side, _Measured], sizes: Sizes) -> Table:
 
 
 def _spans(sizes: Sizes) -> tuple[str, str]:
-    """The rounds of the first turn and those of the last."""
+    """Return the labels of the first and of the last turn's rounds."""
     rounds, count = sizes.loop_rounds, sizes.loop_rounds * sizes.loop_turns
     return f"rounds 1–{rounds}", f"rounds {count - rounds + 1}–{count}"
 
@@ -174,7 +174,7 @@ def _script(turns: int, rounds: int) -> list[dict[str, object]]:
 
 
 def _all_recorded(run: Run, url: str) -> tuple[dict[_Side, _Measured], list[str]]:
-    """Each side's requests, and which sides are left out."""
+    """Record the requests of each side; return them and notes about omitted sides."""
     found: dict[_Side, _Measured] = {}
     missing: list[str] = []
     for side in _SIDES:

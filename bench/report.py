@@ -1,4 +1,4 @@
-"""The report: tables that a person reads, and the same as JSON."""
+"""Formats benchmark results as Markdown tables and as JSON."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ Cell = str | int | float | None
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One subject's numbers; the units are in the names of the columns."""
+    """The results of one subject; the units are in the column names."""
 
     title: str
     columns: tuple[str, ...]
@@ -20,7 +20,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A promise with its measure: `at_most` or `at_least` so much."""
+    """A target with its measured value: at most or at least a limit."""
 
     name: str
     measured: float
@@ -29,20 +29,20 @@ class Bar(msgspec.Struct, frozen=True):
 
     @property
     def met(self) -> bool:
-        """Whether the measure keeps the promise."""
+        """Whether the measured value meets the limit."""
         above = self.at_least is None or self.measured >= self.at_least
         return above and (self.at_most is None or self.measured <= self.at_most)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """What one subject's benchmarks found."""
+    """The results of one subject's benchmarks."""
 
     tables: tuple[Table, ...]
     bars: tuple[Bar, ...] = ()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found, with what one must know to compare it with another day's."""
+    """All results, with the facts that are needed to compare them with other runs."""
 
     data: str
     machine: dict[str, str]
@@ -51,7 +51,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_report(data: str, sections: Sequence[Section]) -> Report:
-    """The sections as one report."""
+    """Return the sections as one report."""
     return Report(
         data=data,
         machine={
@@ -66,7 +66,7 @@ def make_report(data: str, sections: Sequence[Section]) -> Report:
 
 
 def as_text(table: Table) -> str:
-    """The table as Markdown, which is readable as it is."""
+    """Return the table as Markdown."""
     rows = [[_shown(cell) for cell in row] for row in table.rows]
     widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
     lines = [_line(table.columns, widths), f"|{'|'.join('-' * (width + 2) for width in widths)}|"]
@@ -76,7 +76,7 @@ def as_text(table: Table) -> str:
 
 
 def bars_table(bars: Sequence[Bar]) -> Table:
-    """The promises as a table."""
+    """Return the targets as a table."""
     rows = [(bar.name, bar.measured, _limit(bar), "met" if bar.met else "MISSED") for bar in bars]
     return Table(title="Bars", columns=("bar", "measured", "limit", ""), rows=tuple(rows))
 

@@ -1,13 +1,11 @@
-"""Rounds: what one costs besides the model and the tools, by the length of the conversation.
+"""Measures the cost of a round besides model and tools, by conversation length.
 
-Measured: wall time from the moment a model has its request until it has the next one, less what passes inside the
-model and inside the tool. So it holds reading the reply, folding it, the gates, two appends that are synced one by one
-(SQLite), the rendering of what is new and the making of the request. Nothing is forgotten: the whole conversation is in
-sight, and every request holds all of it.
+Measured: wall time from one request to the next, less the time inside the model and inside the tool. It includes
+reading the reply, folding it, the gates, two synced appends (SQLite), rendering of new entries and building the
+request. Nothing is compacted: the whole conversation is visible, and every request contains all of it.
 
-Not measured: turning the request into a body and sending it, which a provider does (`peers` has that); the first two
-rounds of a turn, of which one renders what is there already ("first prompt"); titles, budgets that are shared, and
-clients that listen.
+Not measured: serialising and sending the request, which a provider does (`peers` has that); the first two rounds of a
+turn, of which one renders the existing entries ("first prompt"); titles, shared budgets, and connected clients.
 """
 
 import statistics
@@ -39,7 +37,7 @@ class _Worker:
         self.turns: list[Turn] = []
 
     def run_turn(self) -> None:
-        """Runs one more turn."""
+        """Run one more turn."""
         self._tell(b"")
         self.turns.append(self._hear(Turn))
 
@@ -54,7 +52,7 @@ class _Worker:
 
 
 def measure_rounds(run: Run) -> Section:
-    """The same turn on conversations of each length, in turns, so that a busy moment of the machine meets all."""
+    """Run the same turn on conversations of each length alternately, so that other load affects all of them."""
     sizes = run.sizes
     with ExitStack() as stack:
         workers = [stack.enter_context(_worker(run, blocks)) for blocks in sizes.round_blocks]
@@ -108,7 +106,7 @@ def _rounds_s(turns: Sequence[Turn]) -> list[float]:
 
 
 def _typical_s(worker: _Worker) -> float:
-    """The median over the rounds of a turn, of each round the quickest."""
+    """Return the median over the rounds of a turn, each at its quickest."""
     steps = Steps()
     for turn in worker.turns:
         steps.add(turn.round_s())

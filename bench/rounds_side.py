@@ -1,7 +1,7 @@
-"""One conversation of the measurement of rounds, in a process of its own, so that no heap but its own is collected.
+"""Runs one conversation for the benchmark of rounds in a separate process, so that garbage collection is isolated.
 
-Reads a job as a line of JSON, makes the conversation and says so in a line; then runs a turn for every further line
-and prints what its rounds took; ends with its input.
+Reads a job as a line of JSON, creates the conversation and reports it in a line. Then it runs a turn for every further
+line and prints the duration of its rounds. It ends with its input.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from timeloom.runtime.session.session import Session
 from timeloom.stores.sqlite import SqliteStore
 
 _FRESH_BLOCKS = 2_000
-"""Conversations up to this length are made anew for each turn, because one turn would make them much longer."""
+"""Conversations up to this length are created again for each turn, because one turn would make them much longer."""
 
 _WARM_UP = 2
 """Rounds of a turn that do not count: the first opens the prompt of the whole conversation."""
 
 
 _NEVER = PruneSettings(min_saving_tokens=sys.maxsize)
-"""Old turns are not made into cards: all of the conversation stays in sight."""
+"""Old turns are not pruned to cards: the whole conversation stays visible."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """How long the conversation is, where it is kept, and how many rounds of a turn count."""
+    """The length of the conversation, its folder, and the number of rounds that count."""
 
     blocks: int
     folder: str
@@ -42,30 +42,30 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The conversation is there, with so many blocks, of which so many are in sight."""
+    """The conversation exists; its number of blocks and of visible ones."""
 
     blocks: int
     in_sight: int
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What one turn took, without model and tools: each round, in two parts, and the opening of the first prompt."""
+    """Durations of one turn without model and tools: each round in two parts, and opening the first prompt."""
 
     after_reply_s: list[float]
     before_request_s: list[float]
     cpu_s: list[float]
-    """What the process computed in each round, in all its threads, the little that model and tool do included."""
+    """CPU time of each round in all threads, including the little that model and tool use."""
     opening_s: float
     prompt_chars: int
     peak_bytes: int
 
     def round_s(self) -> list[float]:
-        """Each round as a whole."""
+        """Return the total duration of each round."""
         return [first + second for first, second in zip(self.after_reply_s, self.before_request_s, strict=True)]
 
 
 class _Watch:
-    """Own time: what passes while neither the model nor a tool is at work."""
+    """Measures the time while neither the model nor a tool runs."""
 
     def __init__(self) -> None:
         self.before_request_s: list[float] = []
@@ -76,22 +76,22 @@ class _Watch:
         self._cpu_since = time.process_time()
 
     def go_on(self) -> None:
-        """The model or the tool is done for now."""
+        """Resume the clock: the model or the tool has paused."""
         self._since = time.perf_counter()
 
     def rest(self) -> None:
-        """The model or the tool goes on."""
+        """Stop the clock: the model or the tool continues."""
         self._own_s += time.perf_counter() - self._since
 
     def asked(self) -> None:
-        """The request is in the hands of the model."""
+        """Record that the model received the request."""
         self.rest()
         self.before_request_s.append(self._taken())
         before, self._cpu_since = self._cpu_since, time.process_time()
         self.cpu_s.append(self._cpu_since - before)
 
     def called(self) -> None:
-        """The call is durable, and its tool begins."""
+        """Record that the call is durable and its tool starts."""
         self.rest()
         self.after_reply_s.append(self._taken())
 

@@ -1,4 +1,4 @@
-"""Programs in the local sandbox: how long a start takes, cold and warm, and what many executions leave behind."""
+"""Measures the local sandbox: start time, cold and warm, and resources left behind by many executions."""
 
 import asyncio
 import os
@@ -20,14 +20,14 @@ from timeloom.sandbox.local import LocalSandbox, LocalSettings
 from timeloom.sandbox.processes.process_tree import Tree
 
 SOCKET: Final = "TIMELOOM_DOCKER_SOCKET"
-"""Names the socket of a container engine that has our image: `scripts/with-engine` starts one."""
+"""Environment variable with the socket of a container engine that has our image; `scripts/with-engine` starts one."""
 
 COLD_OVER_BARE: Final = 2.0
 WARM_MS: Final = 15.0
 
 _CODE: Final = "print(1)"
 _ENGINES: Final = {"podman": "--url", "docker": "--host"}
-"""Commands, and how each is told of a socket; Docker's can speak to both engines, so it is asked last."""
+"""Commands and their socket options; Docker's client can use both engines, so it is tried last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Times:
 
 @dataclass(frozen=True, slots=True)
 class _Traces:
-    """What there is at a moment of what executions could leave: on a machine that others use too, only what is ours."""
+    """Resources that executions could leak; on a shared machine only those of this process."""
 
     processes: int
     mounts: int
@@ -67,7 +67,7 @@ class _Traces:
 
 
 class _Nobody:
-    """A broker that has nothing."""
+    """A broker that answers every request with an empty object."""
 
     async def call(self, tool_id: str, params: str) -> str:
         return "{}"
@@ -77,7 +77,7 @@ class _Nobody:
 
 
 def measure_sandbox(run: Run) -> Section:
-    """A program that prints a number, started in every way, and many of them one after the other."""
+    """Measure a program that prints a number, started in every way, and many of them one after the other."""
     starts, in_a_row = (40, 200) if run.sizes is FULL else (15, 40) if run.sizes is QUICK else (2, 3)
     with fresh_folder(run.work) as folder:
         try:
@@ -93,7 +93,7 @@ async def _measured(folder: Path, python: Path, starts: int, in_a_row: int) -> S
     try:
         await cold.check()
         loaded = await _libraries(warm)
-        # In turns, so that what else the machine does comes to all of them.
+        # Alternately, so that other load on the machine affects all of them.
         bare_ms, cold_ms, warm_ms = list[float](), list[float](), list[float]()
         for _ in range(starts):
             bare_ms.append(_bare(python))
@@ -127,7 +127,7 @@ async def _measured(folder: Path, python: Path, starts: int, in_a_row: int) -> S
 
 
 async def _libraries(sandbox: LocalSandbox) -> str:
-    """Which of those that are loaded in advance are installed."""
+    """Return the installed libraries among the preloaded ones."""
     await sandbox.warm()
     heard: list[str] = []
     code = "import sys; print([name for name in ('numpy', 'pandas', 'matplotlib') if name in sys.modules])"
@@ -157,7 +157,7 @@ async def _ran_ms(sandbox: LocalSandbox) -> float:
 
 
 def _engines(starts: int) -> list[_Times]:
-    """The same program in a container of the engine that is named, if one is; nothing is fetched."""
+    """Measure the same program in a container of the configured engine, if there is one; no image is pulled."""
     socket = os.environ.get(SOCKET)
     for engine in filter(shutil.which, _ENGINES if socket else ()):
         given = ["run", "--rm", "--pull=never", "--network=none", "--entrypoint=/usr/local/bin/python3"]
@@ -168,7 +168,7 @@ def _engines(starts: int) -> list[_Times]:
 
 
 async def _many(sandbox: LocalSandbox, folder: Path, number: int) -> tuple[_Traces, _Traces]:
-    """What is there before and after so many executions."""
+    """Return the resources before and after that many executions."""
     await _ran_ms(sandbox)
     before = _Traces.seen(folder)
     for _ in range(number):

@@ -1,4 +1,4 @@
-"""What a run of the benchmarks measures, and how often."""
+"""The sizes and inputs of a benchmark run."""
 
 from pathlib import Path
 from typing import Final
@@ -9,10 +9,10 @@ from bench.traces import Trace
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything; the ratios hold at any size, the noise grows as it shrinks."""
+    """The size of each benchmark; ratios hold at any size, but noise grows as it shrinks."""
 
     replays: int
-    """Runs of each trace on each side, taken in turns."""
+    """Runs of each trace on each side, alternately."""
 
     other_replays: int
     """The same for the other two ways of using LangGraph."""
@@ -39,7 +39,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     loop_rounds: int
     loop_runs: int
     deltas_apart: tuple[int, int]
-    """Deltas of the short and of the long stream whose difference counts, where each is read by itself."""
+    """Deltas of the short and of the long stream in the mode that reads each one separately."""
 
     deltas_together: tuple[int, int]
     delta_repeats: int

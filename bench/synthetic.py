@@ -1,4 +1,4 @@
-"""Invented traces and texts, the same at every run, in the shape of recorded ones."""
+"""Generates traces and texts in the shape of recorded ones, the same in every run."""
 
 import json
 import random
@@ -19,7 +19,7 @@ _STEPS_PER_TURN: Final = 60
 
 
 def session(name: str, steps: int, seed: int = 1, result_chars: int = 2000) -> Trace:
-    """A long session of a coding agent: rounds of a reply with one or two calls, and the result of each call."""
+    """Return a long session of a coding agent: rounds of a reply with one or two calls, and their results."""
     chance = random.Random(seed)
     made: list[Step] = []
     next_turn = 0
@@ -32,7 +32,7 @@ def session(name: str, steps: int, seed: int = 1, result_chars: int = 2000) -> T
 
 
 def dialogues(count: int, seed: int = 2) -> list[Trace]:
-    """Short dialogues of 6 to 40 messages."""
+    """Return short dialogues of 6 to 40 messages."""
     chance = random.Random(seed)
     made: list[Trace] = []
     for n in range(count):
@@ -47,13 +47,13 @@ def dialogues(count: int, seed: int = 2) -> list[Trace]:
 
 
 def prose(chance: random.Random, chars: int) -> str:
-    """About so many characters of words."""
+    """Return words of about that many characters."""
     words = chance.choices(_WORDS, k=max(1, chars // 4))
     return " ".join(words)[:chars]
 
 
 def code(chance: random.Random, chars: int) -> str:
-    """About so many characters that look like a program."""
+    """Return text that looks like a program, of about that many characters."""
     lines: list[str] = []
     length = 0
     while length < chars:
@@ -65,7 +65,7 @@ def code(chance: random.Random, chars: int) -> str:
 
 
 def decision(chance: random.Random, chars: int) -> str:
-    """A decision whose `content` is about so long."""
+    """Return a decision whose `content` has about that length."""
     params = {"path": "files/report.py", "content": code(chance, chars)}
     call = {"tool_id": "react.write", "params": params}
     return json.dumps(

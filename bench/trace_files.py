@@ -1,4 +1,4 @@
-"""Reading recorded sessions of agents from a folder as traces."""
+"""Reads recorded sessions of agents from a folder as traces."""
 
 import gzip
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import msgspec
 from bench.traces import Event, Step, Tokens, Trace, by_turns
 
 SESSIONS: Final = "coding_agent_*.jsonl"
-"""Long sessions of a coding agent, one event a line."""
+"""Long sessions of a coding agent, one event per line."""
 
 DIALOGUES: Final = "airline.json.gz"
 """Many short dialogues with tool calls, as a list of chat transcripts."""
@@ -19,12 +19,12 @@ _EPOCH_TS: Final = "2026-01-01T00:00:00Z"
 
 
 def read_sessions(folder: Path) -> list[Trace]:
-    """Every long session of the folder, by name."""
+    """Return every long session of the folder, sorted by name."""
     return [_session(path) for path in sorted(_traces_in(folder).glob(SESSIONS))]
 
 
 def read_dialogues(folder: Path) -> list[Trace]:
-    """Every short dialogue of the folder; none where the file is missing."""
+    """Return every short dialogue of the folder; none if the file is missing."""
     path = _traces_in(folder) / DIALOGUES
     if not path.is_file():
         return []
@@ -33,7 +33,7 @@ def read_dialogues(folder: Path) -> list[Trace]:
 
 
 def _traces_in(folder: Path) -> Path:
-    """The folder itself, or where it keeps its traces beside other data."""
+    """Return the sub-folder `traces` if it exists, otherwise the folder itself."""
     inside = folder / "traces"
     return inside if inside.is_dir() else folder
 
@@ -108,7 +108,7 @@ def _events(line: _Line) -> Iterator[Event]:
         case "tool_result":
             yield Event("result", line.content, line.ts, call_id=line.id, failed=line.is_error)
         case _:
-            # What the program that ran the agent noted for itself.
+            # Bookkeeping of the program that ran the agent.
             return
 
 
@@ -120,7 +120,7 @@ def _tokens(line: _Line) -> Tokens:
 
 
 def _grouped(events: Iterator[Event]) -> Iterator[Step]:
-    """Neighbours of one model request together, everything else by itself."""
+    """Yield neighbouring events of one model request together, everything else separately."""
     step: list[Event] = []
     for event in events:
         if step and not (event.request and event.request == step[0].request):

@@ -1,4 +1,4 @@
-"""A trace: what an agent and its user did, in a form that either side of the comparison can replay."""
+"""The trace: a recorded conversation in a form that every side of a comparison can replay."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -9,7 +9,7 @@ Kind = Literal["user", "followup", "thinking", "text", "call", "result", "summar
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What one model request was billed for."""
+    """The billed tokens of one model request."""
 
     input: int = 0
     cache_read: int = 0
@@ -18,7 +18,7 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened; the `text` of a call is the JSON object of its parameters."""
+    """One recorded event; the `text` of a call is the JSON object of its parameters."""
 
     kind: Kind
     text: str
@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: str = ""
     failed: bool = False
     request: str = ""
-    """The model request that an event came from; steps of one request are one round."""
+    """The model request of the event; steps of one request are one round."""
 
     tokens: Tokens = Tokens()
 
@@ -45,17 +45,17 @@ class Trace(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
 
     def steps(self) -> Iterator[Step]:
-        """The steps of all turns."""
+        """Yield the steps of all turns."""
         for turn in self.turns:
             yield from turn
 
     def payload_bytes(self) -> int:
-        """What people, model and tools wrote, without any form around it, in bytes of UTF-8."""
+        """Return the size of all texts of users, model and tools in bytes of UTF-8."""
         return sum(len(event.text.encode()) for step in self.steps() for event in step)
 
 
 def by_turns(name: str, steps: list[Step]) -> Trace:
-    """The steps as a trace whose turns begin at the user's messages."""
+    """Return the steps as a trace whose turns begin at the user's messages."""
     turns: list[list[Step]] = []
     for step in steps:
         if step[0].kind == "user" or not turns:

@@ -1,6 +1,6 @@
-"""The gate of coverage: every line and every branch of core/ and wire/ was run by the tests.
+"""Fails unless the tests ran every line and every branch of core/ and wire/.
 
-Reads what the last test run recorded, prints what is missing, and then exits with 1.
+Reads the coverage data of the last test run and prints the gaps. Exits with 1 if there are any.
 """
 
 import ast
@@ -17,20 +17,20 @@ GATED = "src/timeloom/core/*,src/timeloom/wire/*"
 
 
 class FileCoverage(msgspec.Struct):
-    """What coverage says of one file; a branch is the line it leaves and the line it reaches, negative for an exit."""
+    """The gaps of one file; a branch is the line it leaves and the line it reaches, negative for an exit."""
 
     missing_lines: list[int]
     missing_branches: list[tuple[int, int]]
 
 
 class Report(msgspec.Struct):
-    """The part of coverage's JSON report that is read here."""
+    """The part of coverage's JSON report that is used here."""
 
     files: dict[str, FileCoverage]
 
 
 def main() -> int:
-    """Exit code 0 if everything was run."""
+    """Return exit code 0 if there are no gaps."""
     report = msgspec.convert(json.loads(coverage_json()), Report)
     lenient = match_branches_are_misreported()
     gaps = {name: missing(name, file, lenient) for name, file in sorted(report.files.items())}
@@ -38,20 +38,20 @@ def main() -> int:
         if places:
             print(f"{name}: not run: {', '.join(places)}")
     whole = sum(not places for places in gaps.values())
-    print(f"{whole} of {len(gaps)} files of core/ and wire/ are covered to the last branch.")
+    print(f"{whole} of {len(gaps)} files of core/ and wire/ have full branch coverage.")
     if lenient:
         print(f"Python {sys.version.split()[0]} misreports branches inside `match`: those were not counted.")
     return int(whole < len(gaps))
 
 
 def coverage_json() -> str:
-    """What coverage recorded of the gated files, as JSON text."""
+    """Return the coverage data of the gated files as JSON text."""
     command = [sys.executable, "-m", "coverage", "json", "--quiet", f"--include={GATED}", "-o", "-"]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def missing(name: str, file: FileCoverage, lenient: bool) -> list[str]:
-    """The lines of the file that were not run, as ranges, and the branches between lines that were."""
+    """Return the lines of the file that were not run, as ranges, and missing branches between lines that were."""
     excused = match_lines(ROOT / name) if lenient else set[int]()
     excused.update(file.missing_lines)
     branches = [(start, end) for start, end in file.missing_branches if not {start, end} & excused]
@@ -59,7 +59,7 @@ def missing(name: str, file: FileCoverage, lenient: bool) -> list[str]:
 
 
 def ranges(lines: list[int]) -> list[str]:
-    """Ascending numbers as text: `3`, `5-7`."""
+    """Return ascending numbers as text: `3`, `5-7`."""
     found: list[list[int]] = []
     for line in lines:
         if found and line == found[-1][-1] + 1:
@@ -70,13 +70,13 @@ def ranges(lines: list[int]) -> list[str]:
 
 
 def match_lines(file: Path) -> set[int]:
-    """The lines inside the file's match statements."""
+    """Return the lines inside the file's match statements."""
     matches = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Match)]
     return {line for node in matches for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
 def match_branches_are_misreported() -> bool:
-    """Whether this Python gives the code after an `if` that ends a case the line of the body of that `if`.
+    """Return whether this Python assigns a wrong line to the code after an `if` that ends a case.
 
     Early releases of 3.11 do, Debian 12's among them: the body seems to have run, and the branch around it not.
     """

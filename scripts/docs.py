@@ -1,6 +1,6 @@
-"""The parts of the documentation that are written from the code: modules, block types, codes, settings.
+"""Generates the parts of the documentation that come from the code: modules, block types, codes, settings.
 
-Without an argument it writes them; with `--check` it only shows what is out of date, and then exits with 1.
+Without an argument it writes them. With `--check` it only prints the differences, and exits with 1 if there are any.
 """
 
 import ast
@@ -25,7 +25,7 @@ END = "<!-- to here -->\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0, or 1 when a page that is only checked is out of date."""
+    """Return exit code 0, or 1 if `--check` found a page out of date."""
     stale = False
     for name, lines in PARTS.items():
         page = ROOT / name
@@ -43,26 +43,26 @@ def main(arguments: list[str]) -> int:
 
 
 def module_lines() -> list[str]:
-    """A line for every module: its place and its subject, packages before what is in them."""
+    """Return a line for every module: its path and its first docstring line, packages before their modules."""
     files = sorted(SOURCE.rglob("*.py"), key=lambda file: place(file).rstrip("/").split("/"))
     return [f"{'  ' * depth(file)}- `{place(file)}`: {subject(file)}\n" for file in files]
 
 
 def block_lines() -> list[str]:
-    """A table row for every class of block; the one for unknown types has no type of its own."""
+    """Return a table row for every block class except the one for unknown types."""
     known = [cls for cls in BLOCK_CLASSES if cls is not Unknown]
     rows = [f"| `{cls.type_name}` | `{cls.__name__}` | {fields(cls)} | {sentence(cls)} |\n" for cls in known]
     return ["| type | class | fields | meaning |\n", "|---|---|---|---|\n", *rows]
 
 
 def code_lines() -> list[str]:
-    """A table row for every code."""
+    """Return a table row for every code."""
     rows = [f"| `{code}` | {sentence} |\n" for code, sentence in CODES.items()]
     return ["| code | meaning |\n", "|---|---|\n", *rows]
 
 
 def setting_lines() -> list[str]:
-    """A table row for every setting."""
+    """Return a table row for every setting."""
     rows = [
         f"| `{row.key}` | {sentence_of(row)} | {expected(row)} | {default_of(row)} | {said_by(row)} |\n" for row in ROWS
     ]
@@ -70,7 +70,7 @@ def setting_lines() -> list[str]:
 
 
 def filled(page: str, lines: list[str]) -> str:
-    """The page with these lines between its two marks."""
+    """Return the page with these lines between its two marks."""
     head, start, rest = page.partition(START)
     _, end, tail = rest.partition(END)
     if not start or not end:
@@ -79,41 +79,41 @@ def filled(page: str, lines: list[str]) -> str:
 
 
 def place(file: Path) -> str:
-    """How the page names a module: its file below src/, or its folder if it is a package."""
+    """Return the page's name for a module: its file below src/, or its folder if it is a package."""
     if file.name == "__init__.py":
         return f"{file.parent.relative_to(SOURCE).as_posix()}/"
     return file.relative_to(SOURCE).as_posix()
 
 
 def depth(file: Path) -> int:
-    """How many folders a module lies below the package."""
+    """Return the number of folders between the package and the module."""
     return place(file).rstrip("/").count("/")
 
 
 def subject(file: Path) -> str:
-    """The first line of the module's docstring, or a complaint."""
+    """Return the first line of the module's docstring, or a complaint if it has none."""
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
     return docstring.splitlines()[0] if docstring else "(has no docstring)"
 
 
 def fields(cls: type[msgspec.Struct]) -> str:
-    """The names of a block's own fields; what all have is left out."""
+    """Return the names of a block's specific fields, without those that all blocks have."""
     return ", ".join(f"`{name}`" for name in cls.__struct_fields__ if name not in ("author", "erased"))
 
 
 def sentence(cls: type) -> str:
-    """The first line of the class's docstring, fit for a table."""
+    """Return the first line of the class's docstring, escaped for a table."""
     return (inspect.getdoc(cls) or "").partition("\n")[0].replace("|", "\\|")
 
 
 def sentence_of(row: Row) -> str:
-    """What a setting is for, fit for a table, and its other key in the file."""
+    """Return the description of a setting, escaped for a table, with its alternative keys in the file."""
     others = "".join(f" The key `{key}` means the same." for key in row.about.keys)
     return (row.about.doc + others).replace("|", "\\|")
 
 
 def default_of(row: Row) -> str:
-    """The default of a setting, as it would be written."""
+    """Return the default of a setting as a user would write it."""
     default: object = row.default
     if isinstance(default, tuple):
         default = ", ".join(cast("tuple[str, ...]", default))
@@ -121,7 +121,7 @@ def default_of(row: Row) -> str:
 
 
 def said_by(row: Row) -> str:
-    """The option of a setting, the properties of a bundle and the variables, in the order in which they count."""
+    """Return the option, bundle properties and variables of a setting in order of precedence."""
     option = [f"`{row.about.option}`"] if row.about.option else []
     properties = [f"bundle `{name}`" for name in row.about.properties]
     return ", ".join([*option, *properties, *(f"`{name}`" for name in row.variables)])
@@ -129,9 +129,9 @@ def said_by(row: Row) -> str:
 
 PARTS: dict[str, Callable[[], list[str]]] = {
     "ARCHITECTURE.md": module_lines,
-    "docs/blocks.md": block_lines,
-    "docs/codes.md": code_lines,
-    "docs/settings.md": setting_lines,
+    "docs/reference/blocks.md": block_lines,
+    "docs/reference/codes.md": code_lines,
+    "docs/reference/settings.md": setting_lines,
 }
 
 if __name__ == "__main__":

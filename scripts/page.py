@@ -1,7 +1,7 @@
-"""Builds the page into the package: `make page`; `--check` says whether what is there is what the sources give.
+"""Builds the web page into the package (`make page`), or checks with `--check` that it is up to date.
 
-The built page is part of the repository, so that whoever runs timeloom needs no node. It records the checksum of the
-sources it was made from, which needs no node to compare; where npm is there, `--check` also builds it again.
+The built page is part of the repository, so that users of timeloom need no node. It records the checksum of its
+sources, which can be compared without node. If npm is installed, `--check` also builds the page again.
 """
 
 import argparse
@@ -21,14 +21,14 @@ ASIDE = {"node_modules", "openapi.json"}
 
 
 def main() -> int:
-    """Builds or checks; the exit code of the command."""
+    """Build or check; return the exit code."""
     options = argparse.ArgumentParser(description="Builds the page.")
-    options.add_argument("--check", action="store_true", help="build nothing, say whether the built page is up to date")
+    options.add_argument("--check", action="store_true", help="only check whether the built page is up to date")
     return check() if options.parse_args().check else build()
 
 
 def build() -> int:
-    """Builds the page and records what it was made from."""
+    """Build the page and record the checksum of its sources."""
     write_document()
     install()
     run("npm", "run", "types")
@@ -38,30 +38,30 @@ def build() -> int:
 
 
 def check() -> int:
-    """Says whether the built page is what its sources give."""
+    """Check that the built page matches its sources; return the exit code."""
     if (BUILT / STAMP).read_text().strip() != checksum(WEB):
-        print("the page in src/timeloom/web was built from other sources: make page", file=sys.stderr)
+        print("the page in src/timeloom/web is out of date; run `make page`", file=sys.stderr)
         return 1
     if not shutil.which("npm"):
-        print("npm is not installed, so the page was not built again")
+        print("npm is not installed, so only the checksum was checked")
         return 0
     try:
         install()
     except subprocess.CalledProcessError:
-        print("the packages of the page cannot be had here, so it was not built again")
+        print("npm could not install the packages, so only the checksum was checked")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         run("npm", "exec", "--", "vite", "build", "--outDir", folder, "--logLevel", "warn")
         again, there = contents(Path(folder)), contents(BUILT)
         there.pop(STAMP)
         if again != there:
-            print("the page in src/timeloom/web is not what its sources give: make page", file=sys.stderr)
+            print("the page in src/timeloom/web differs from a new build; run `make page`", file=sys.stderr)
             return 1
     return 0
 
 
 def checksum(folder: Path) -> str:
-    """Of all sources, by their names and contents."""
+    """Return the checksum of all sources by name and content."""
     digest = hashlib.sha256()
     for name, data in sorted(contents(folder).items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
@@ -69,7 +69,7 @@ def checksum(folder: Path) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder by their names, but for what was installed or is made on the way."""
+    """Return the files of a folder by name, without installed packages and intermediate files."""
     found: dict[str, bytes] = {}
     for file in folder.rglob("*"):
         name = file.relative_to(folder)
@@ -79,7 +79,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def write_document() -> None:
-    """The OpenAPI document, from which the types of the page are made."""
+    """Write the OpenAPI document, from which the page's types are generated."""
     from timeloom.server.endpoints import OPERATIONS  # noqa: PLC0415
     from timeloom.server.openapi import document  # noqa: PLC0415 - what only checks does not need the package
 
@@ -88,12 +88,12 @@ def write_document() -> None:
 
 
 def install() -> None:
-    """What the lock names, as far as this machine has use for it."""
+    """Install the locked packages that this platform needs."""
     run("npm", "install", "--no-save", "--silent")
 
 
 def run(*command: str) -> None:
-    """Runs a command among the sources; raises where it fails."""
+    """Run a command in the folder of the sources; raise if it fails."""
     subprocess.run(command, cwd=WEB, check=True)
 
 

@@ -1,1 +1,1 @@
-"""What a context costs: recorded sessions through the runtime and through other runtimes' histories, billed alike."""
+"""Benchmarks of context cost: recorded sessions through timeloom and other runtimes, billed alike."""

@@ -1,4 +1,4 @@
-"""The agent of a trace as every side is given it: its instructions, its tools and what they returned."""
+"""The agent of a trace as every side gets it: its instructions, its tools and their results."""
 
 import random
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ class RecordedTool(msgspec.Struct, frozen=True):
 
 
 class Agent(msgspec.Struct, frozen=True):
-    """What an agent is made of before its conversation begins."""
+    """The instructions and tools of an agent."""
 
     instructions: str
     tools: tuple[RecordedTool, ...]
 
 
 def agent_of(asks: Sequence[Ask], counter: Counter) -> Agent:
-    """The agent of these requests; its instructions are invented, as long as the recorded agent's system and tools."""
+    """Return the agent of these requests, with synthetic instructions of the recorded length."""
     tools = tuple(_tool(name, asks) for name in sorted({call.tool for ask in asks for call in ask.calls}))
     for_tools = sum(counter.tokens(tool.description + tool.params_schema) for tool in tools)
     return Agent(_instructions(max(1, counter.own_tokens - for_tools), counter), tools)

@@ -1,4 +1,4 @@
-"""Asks: a trace as the model requests that were made, each with what came before it, what came of it and when."""
+"""Converts a trace to its model requests, each with preceding events, its reply and its time."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,14 +9,14 @@ import msgspec
 from bench.traces import Event, Tokens, Trace
 
 INVENTED_STEP_S: Final = 15.0
-"""What passes between two steps of a trace whose events all have one time."""
+"""Time between two steps of a trace whose events all have the same time."""
 
 INVENTED_PAUSE_S: Final = 400.0
-"""What passes before a user speaks again in such a trace: longer than five minutes, shorter than an hour."""
+"""Time before the next user message in such a trace: longer than five minutes, shorter than an hour."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call with what it came to; it may never have come to anything."""
+    """A tool call with its result; the result may be missing."""
 
     call_id: str
     tool: str
@@ -27,7 +27,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """One model request; `before` has what people said and what was summed up since the request before it."""
+    """One model request; `before` contains the user messages and summaries since the previous request."""
 
     at_s: float
     before: tuple[Event, ...]
@@ -38,16 +38,16 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What all before this request was summed up as, if it was."""
+        """The summary of everything before this request, if there is one."""
         return next((event.text for event in reversed(self.before) if event.kind == "summary"), "")
 
     def said(self) -> list[str]:
-        """What people said before this request."""
+        """Return the user messages before this request."""
         return [event.text for event in self.before if event.kind in ("user", "followup")]
 
 
 def asks_of(trace: Trace) -> list[Ask]:
-    """The requests of the trace in order; times are seconds since 1970."""
+    """Return the requests of the trace in order; times are seconds since 1970."""
     steps = list(trace.steps())
     times_s = _times_s(steps)
     events = [(event, at_s) for step, at_s in zip(steps, times_s, strict=True) for event in step]
@@ -70,7 +70,7 @@ def asks_of(trace: Trace) -> list[Ask]:
 
 
 def recorded_lengths(asks: Sequence[Ask]) -> list[int]:
-    """How many tokens each request was billed for; empty where nobody counted, as in invented traces."""
+    """Return the billed tokens of each request; empty if they were not recorded, as in synthetic traces."""
     lengths = [ask.tokens.input + ask.tokens.cache_read + ask.tokens.cache_write for ask in asks]
     return lengths if len(set(lengths)) > 1 else []
 
@@ -96,7 +96,7 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _times_s(steps: Sequence[tuple[Event, ...]]) -> list[float]:
-    """The time of each step; invented where the trace has one time for all."""
+    """Return the time of each step; generated if all steps of the trace have the same time."""
     recorded = [datetime.fromisoformat(step[-1].ts).timestamp() for step in steps]
     if len(set(recorded)) > 1:
         return recorded

@@ -1,4 +1,4 @@
-"""Ceilings: the most that could have been read from the cache on the times of a trace, whatever a prompt is made of."""
+"""Computes upper bounds of cache reads for the times of a trace, independent of the prompt's form."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,9 +11,9 @@ from bench.context.sent import Sent
 
 
 def recorded_ceiling(asks: Sequence[Ask], own_tokens: int) -> Bill | None:
-    """The best that any append-only prompt with the recorded lengths could do; None where no length was recorded.
+    """Return the best bill of an append-only prompt with the recorded lengths; None if no length was recorded.
 
-    The first request reads what it read then, which an earlier session had left.
+    The first request reads the recorded amount, which an earlier session had left in the cache.
     """
     lengths = recorded_lengths(asks)
     if not lengths:
@@ -26,7 +26,7 @@ def recorded_ceiling(asks: Sequence[Ask], own_tokens: int) -> Bill | None:
 
 
 def length_ceiling(sent: Sequence[Sent]) -> Bill:
-    """The best that any append-only prompt could do whose requests are as long as these and forget where these do."""
+    """Return the best bill of an append-only prompt with these request lengths and the same compactions."""
     made = [one for one in sent if not one.aside]
     forgot = [False, *(not _extends(before, one) for before, one in pairwise(made))]
     steps = [_Step(one.at_s, one.tokens, forgets) for one, forgets in zip(made, forgot, strict=True)]
@@ -40,9 +40,9 @@ class _Step(msgspec.Struct, frozen=True):
 
 
 def _best(steps: Sequence[_Step], own_tokens: int) -> Bill:
-    """All that the request before had is read if it was sent no more than five minutes ago.
+    """Return the bill if each request reads all of the previous one, sent at most five minutes ago.
 
-    Where something was forgotten in between, what an agent always begins with: its system text and its tools.
+    After a compaction only the constant beginning is read: the system text and the tools.
     """
     read = 0
     for before, step in pairwise(steps):
@@ -52,12 +52,12 @@ def _best(steps: Sequence[_Step], own_tokens: int) -> Bill:
 
 
 def _extends(before: Sent, after: Sent) -> bool:
-    """Whether the second request begins with all of the first but its last block, which is never cached."""
+    """Return whether the second request begins with all of the first except its last block, which is never cached."""
     kept = len(before.pieces) - 1
     return [one.sha256 for one in before.pieces[:kept]] == [one.sha256 for one in after.pieces[:kept]]
 
 
 def recorded_bill(asks: Sequence[Ask]) -> Bill:
-    """What the provider billed when the session was recorded."""
+    """Return the provider's bill of the recorded session."""
     bills = [Bill(ask.tokens.cache_read, ask.tokens.cache_write, 0, ask.tokens.input) for ask in asks]
     return sum(bills, Bill())

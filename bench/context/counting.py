@@ -1,4 +1,4 @@
-"""Counting tokens: one counter for all sides, calibrated to what a trace's provider billed."""
+"""Counts tokens with one counter for all sides, calibrated to the billed tokens of a trace."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,29 +12,29 @@ from bench.context.provider_cache import Piece
 from timeloom.core.tokens import estimate
 
 UNKNOWN_OWN_TOKENS: Final = 20_000
-"""What the system text and the tools of an agent count as where no provider said it."""
+"""Assumed size of an agent's system text and tools if no provider reported it."""
 
 
 class Counter(msgspec.Struct, frozen=True):
-    """`ratio` is the provider's tokens for each estimated one; `own_tokens` what it counted before the first message.
+    """A token counter: `ratio` is billed tokens per estimated one, `own_tokens` the size before the first message.
 
-    The system text and the tools of the recorded sessions are not in their traces, only how long they were.
+    The system text and the tools of the recorded sessions are not in their traces, only their length.
     """
 
     ratio: float = 1.0
     own_tokens: int = UNKNOWN_OWN_TOKENS
 
     def tokens(self, text: str) -> int:
-        """The tokens of a text."""
+        """Return the tokens of a text."""
         return round(self.ratio * _estimate(text))
 
     def piece(self, text: str, lifetime_s: int = 0) -> Piece:
-        """The text as a content block."""
+        """Return the text as a content block."""
         return Piece(_sha256(text), self.tokens(text), lifetime_s)
 
 
 def calibrated(asks: Sequence[Ask]) -> Counter:
-    """The counter by which the trace's requests have as many tokens as were billed for them."""
+    """Return the counter that reproduces the billed tokens of the trace's requests."""
     billed = recorded_lengths(asks)
     if not billed:
         return Counter()
@@ -52,14 +52,14 @@ def calibrated(asks: Sequence[Ask]) -> Counter:
 
 
 def _own_tokens(asks: Sequence[Ask]) -> int:
-    """What was read where all else had just been summed up, or at first: the part that never changes."""
+    """Return the cache read of the first request or after a summary: the constant part."""
     reads = [ask.tokens.cache_read for n, ask in enumerate(asks) if n == 0 or ask.summary]
     return max(reads)
 
 
 @cache
 def _estimate(text: str) -> int:
-    # The same text stands in every request after it.
+    # Cached, because the same text is in every later request.
     return estimate(text)
 
 

@@ -1,4 +1,4 @@
-"""The runtime's own forecasts of the cache, which its log records, beside what the simulated provider billed."""
+"""Compares the runtime's cache forecasts, which its log records, with the simulated provider's bills."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,27 +12,27 @@ from timeloom.runtime.replay.cache_ledger import CacheRow
 from timeloom.runtime.replay.replay import ReplayedCall, replay
 
 _NO_EXPLANATION: Final = frozenset({"estimate", "evicted", "more_kept", "not_reported", "no_outcome"})
-"""Reasons that say that a forecast was wrong, and not what changed the prompt."""
+"""Reasons that state a wrong forecast, but not a change of the prompt."""
 
 
 class Forecasts(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the forecasts were off, in percent of what was billed, and how many losses have an explanation."""
+    """Errors of the forecasts in percent of the bill, and the number of explained losses."""
 
     calls: int
     tokens_off: float
-    """Tokens that were billed otherwise than forecast, call by call, over all tokens."""
+    """Tokens billed differently from the forecast, call by call, over all tokens."""
     usd_off: float
     worst_call_off: float
-    """The same of the one call that was off most, without the first, whose tokens nobody has counted before."""
+    """The same for the worst call, without the first, whose tokens were never counted before."""
     losses: int
-    """Calls that read less than the call before had left in the cache."""
+    """Calls that read less than the previous call had left in the cache."""
     explained: int
     same_bytes: int
-    """Calls whose request the log gives again byte for byte."""
+    """Calls whose request the log reproduces byte for byte."""
 
 
 async def forecasts_of(store: Store, conversation: ConversationId, bills: Sequence[Bill]) -> Forecasts:
-    """What the replayed log says of each decision, held against its bill."""
+    """Compare the forecast of each decision in the replayed log with its bill."""
     calls: list[ReplayedCall] = []
     async for found in replay(store, conversation):
         if isinstance(found, Finding):
@@ -63,7 +63,7 @@ def _forecast(row: CacheRow) -> Bill:
 
 
 def _off(forecast: Bill, bill: Bill) -> float:
-    """How many tokens were billed otherwise: half of all differences, since what one kind has more another has less."""
+    """Return the tokens billed differently: half of all differences, because each counts in two categories."""
     differences = (
         forecast.read - bill.read,
         forecast.written - bill.written,

@@ -1,4 +1,4 @@
-"""What the context of recorded sessions costs: ours beside other runtimes' histories, by one counter and one price."""
+"""Measures the context cost of recorded sessions on timeloom and other runtimes, by one counter and price."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ from bench.settings import Run
 from bench.traces import Trace
 
 TRIM_TOKENS: Final = 167_000
-"""Where the recorded agent summed up: its prompts had about so many tokens then."""
+"""The prompt size at which the recorded agent compacted."""
 
 _TRIMMED: Final = "LangGraph, trim_messages instead"
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """All that was found for one trace: our plays by name, and what other runtimes send by their names."""
+    """The results for one trace: our plays by name, and the requests of other runtimes by their names."""
 
     name: str
     asks: Sequence[Ask]
@@ -37,17 +37,17 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def best_fixed_usd(self) -> float:
-        """The least that lifetimes cost which are the same for all requests, where nothing is pruned."""
+        """The lowest cost with a fixed lifetime for all requests and without pruning."""
         return min(total(bills).usd(OPUS) for bills in self.fixed().values())
 
     def fixed(self) -> dict[str, list[Bill]]:
-        """The bills of the play that prunes nothing, with fixed lifetimes."""
+        """Return the bills of the play without pruning, for each fixed lifetime."""
         sent = self.plays[APPEND_ONLY].sent
         return {name: billed(with_lifetimes(sent, lifetimes)) for name, lifetimes in FIXED.items()}
 
 
 def measure_context(run: Run) -> Section:
-    """The sessions of this run through the runtime, and through other runtimes where their environment is there."""
+    """Measure the sessions of this run on timeloom, and on other runtimes if their environment exists."""
     measured = [_measured(trace, run.peer) for trace in run.sessions]
     tables = (_shares(measured), _costs(measured), _forecasts(measured))
     return Section(tables=tables, bars=tuple(bar for one in measured for bar in _bars(one)))
@@ -209,7 +209,7 @@ def _bars(one: Measured) -> list[Bar]:
 
 
 def _share_bars(one: Measured) -> list[Bar]:
-    """Append-only prompts against the best of them, all at five minutes, with the recorded summary and with ours."""
+    """Compare append-only prompts with their upper bounds, at five minutes, with the recorded summary and with ours."""
     ceilings = {
         APPEND_ONLY: recorded_ceiling(one.asks, one.counter.own_tokens),
         OWN_SUMMARY: length_ceiling(one.plays[OWN_SUMMARY].sent),
@@ -226,7 +226,7 @@ def _share_bars(one: Measured) -> list[Bar]:
 
 
 def _cost_bars(one: Measured) -> list[Bar]:
-    """What we cost by the reading that is worse for us, with files that would be read again."""
+    """Compare our cost by the less favourable reading of the rules, including repeated reads of files."""
     played = one.plays[FULL]
     again = total(played.reads_again).usd(OPUS)
     usd = max(total(billed(played.sent, rules)).usd(OPUS) for rules in (OPUS, CAREFUL)) + again

@@ -1,4 +1,4 @@
-"""The same trace through the message histories of other runtimes: what they send, and the cache points one can set."""
+"""Plays a trace through the message histories of other runtimes and sets their cache points."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,10 +65,10 @@ class _Message(msgspec.Struct, frozen=True):
 def peer_requests(
     python: Path, side: str, asks: Sequence[Ask], agent: Agent, counter: Counter, *, trim_tokens: int = 0
 ) -> list[Sent]:
-    """What the runtime sends for each request of the trace, without cache points, as none of them sets any.
+    """Return the requests that the runtime sends for the trace, without cache points, because none sets any.
 
-    What was summed up in the trace is summed up here at the same place; with `trim_tokens` nothing is, and LangChain's
-    `trim_messages` keeps the newest messages within that limit instead.
+    Recorded summaries apply at the same place. With `trim_tokens` they do not, and LangChain's `trim_messages` keeps
+    the newest messages within that limit instead.
     """
     chars = sum(len(ask.text) + sum(len(call.params) + len(call.result) for call in ask.calls) for ask in asks)
     tokens = sum(
@@ -88,9 +88,10 @@ def peer_requests(
 
 
 def with_points_by_hand(sent: Sequence[Sent]) -> list[Sent]:
-    """The same requests with the cache points that a careful user sets, all for five minutes.
+    """Return the same requests with the cache points of a careful user, all for five minutes.
 
-    One after the system text, one at the end, and one where the request before ended, so that it is always met.
+    One is after the system text, one at the end, and one at the end of the previous request, so that it is always
+    found.
     """
     marked: list[Sent] = []
     before = 0
@@ -119,7 +120,7 @@ def _as_job(ask: Ask) -> _Ask:
 
 
 def _pieces(text: str, counter: Counter) -> list[Piece]:
-    """A message as the content blocks that Anthropic's form of it has: its text, then each call."""
+    """Return a message as content blocks in Anthropic's form: its text, then each call."""
     if text.startswith("["):
         return [counter.piece(text)]
     message = msgspec.json.decode(text, type=_Message)

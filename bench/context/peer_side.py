@@ -1,8 +1,8 @@
-"""The message histories of other runtimes, request by request, in the benchmark-only environment.
+"""Captures the requests of other runtimes' message histories in the benchmark-only environment.
 
-Started as a program of its own, it reads one job as JSON from standard input and prints one answer as JSON: the bodies
-that the runtime's own code makes of its own message objects, caught where they would leave the process. A message that
-stands in many bodies is printed once. Modules are looked up by name because no other environment has them.
+It runs as a program, reads one job as JSON from standard input and prints one answer as JSON. The answer contains the
+bodies that the runtime makes of its message objects, captured before they leave the process. A message in many bodies
+is printed once. Modules are imported by name because no other environment has them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 Foreign = Any
-"""A value of another runtime, whose types are not there where this file is checked."""
+"""A value of another runtime, whose types are not available to the type checker."""
 
 Body = dict[str, Any]
 
@@ -29,7 +29,7 @@ _URL = "http://bench.invalid/v1"
 
 
 def main() -> None:
-    """Carries out the job on standard input."""
+    """Execute the job on standard input."""
     job = json.load(sys.stdin)
     catch = Catch()
     asyncio.run(SIDES[job["side"]](job, catch))
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 class Catch:
-    """Catches the bodies of requests; each is a list of numbers of texts: the tools, then one message after another."""
+    """Captures request bodies; each is a list of text numbers: the tools, then one message after another."""
 
     def __init__(self) -> None:
         self.bodies: list[list[int]] = []
@@ -45,7 +45,7 @@ class Catch:
         self._numbers: dict[str, int] = {}
 
     def client(self) -> Foreign:
-        """An HTTP client that sends nothing and is always answered."""
+        """Return an HTTP client that sends nothing and always gets an answer."""
         httpx: Foreign = importlib.import_module("httpx")
 
         def answer(request: Foreign) -> Foreign:
@@ -66,7 +66,7 @@ class Catch:
 
 
 async def send_langgraph(job: Body, catch: Catch) -> None:
-    """The list of messages that a graph keeps, as LangChain's model sends it."""
+    """Send the list of messages that a graph keeps through LangChain's model."""
     messages: Foreign = importlib.import_module("langchain_core.messages")
     chat: Foreign = importlib.import_module("langchain_openai")
     model = chat.ChatOpenAI(
@@ -103,7 +103,7 @@ async def send_langgraph(job: Body, catch: Catch) -> None:
 
 
 async def send_agents(job: Body, catch: Catch) -> None:
-    """The items that a session of the OpenAI Agents SDK keeps, as its model of chat completions sends them."""
+    """Send the items of an OpenAI Agents SDK session through its chat completions model."""
     agents: Foreign = importlib.import_module("agents")
     openai: Foreign = importlib.import_module("openai")
     interface: Foreign = importlib.import_module("agents.models.interface")
@@ -152,7 +152,7 @@ async def send_agents(job: Body, catch: Catch) -> None:
 
 
 async def send_pydantic(job: Body, catch: Catch) -> None:
-    """The messages that Pydantic AI keeps, as its model of chat completions sends them."""
+    """Send the messages that Pydantic AI keeps through its chat completions model."""
     direct: Foreign = importlib.import_module("pydantic_ai.direct")
     known: Foreign = importlib.import_module("pydantic_ai.messages")
     models: Foreign = importlib.import_module("pydantic_ai.models")
@@ -177,7 +177,7 @@ async def send_pydantic(job: Body, catch: Catch) -> None:
         await direct.model_request(model, list(history), model_request_parameters=parameters)
 
     def told(parts: list[Foreign]) -> None:
-        # What runs between two replies is one message, as its agent makes it.
+        # The parts between two replies are one message, as its agent makes it.
         if history and isinstance(history[-1], known.ModelRequest):
             parts = [*history.pop().parts, *parts]
         history.append(known.ModelRequest(parts=parts, instructions=job["instructions"]))
@@ -202,7 +202,7 @@ async def _play(
     replied: Callable[[Body], None],
     forget: Callable[[], None],
 ) -> None:
-    """Every request of the trace with its history; where all was summed up, the summary begins a new one."""
+    """Send every request of the trace with its history; a summary starts a new history."""
     for one in job["asks"]:
         if one["summary"] and not job["trim_tokens"]:
             forget()
@@ -214,7 +214,7 @@ async def _play(
 
 
 class _Approximately:
-    """Counts tokens by characters, as the function does that LangChain offers for this, at the trace's own rate."""
+    """Counts tokens by characters, like LangChain's approximate counter, at the trace's rate."""
 
     def __init__(self, chars_per_token: float) -> None:
         self._chars_per_token = chars_per_token

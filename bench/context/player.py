@@ -1,4 +1,4 @@
-"""Playing a trace through the runtime: the recorded replies and results, at the recorded times."""
+"""Plays a trace through the runtime: the recorded replies and results, at the recorded times."""
 
 import asyncio
 import dataclasses
@@ -38,27 +38,27 @@ from timeloom.tools.outcome import outcome_of
 from timeloom.tools.registry import ToolRegistry
 
 MODEL: Final = "anthropic:claude-opus-4-6"
-"""The model of the recorded sessions; nothing is sent to it."""
+"""The model of the recorded sessions; no request is sent to it."""
 
 HEADER: Final = ConversationStarted(tenant="bench", project="bench", user="somebody")
 _CONVERSATION: Final = ConversationId("conv_trace")
 _WINDOW_TOKENS: Final = 200_000
 _NO_LIMIT: Final = 10_000_000
-"""A window so large that nothing is summed up but what was in the recording."""
+"""A window so large that only the recorded summaries apply."""
 
 _NO_PRUNING: Final = PruneSettings(min_saving_tokens=_NO_LIMIT)
 _SUMMARY_CHARS: Final = 4_000
-"""How much of the recorded summary the summariser says: about a thousand tokens."""
+"""Length of the recorded summary that the summariser returns: about a thousand tokens."""
 
 _GO_ON: Final = "Go on."
 _DONE: Final = "Done."
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How a trace is played: where what was summed up, and whether old rounds are pruned."""
+    """How a trace is played: where summaries apply, and whether old rounds are pruned."""
 
     own_summary: bool = False
-    """Whether the runtime sums up by itself, and not where the recorded agent did."""
+    """Whether the runtime compacts by itself, and not where the recorded agent did."""
     prunes: bool = False
 
 
@@ -74,7 +74,7 @@ WAYS: Final = {
 
 
 class Played(msgspec.Struct, frozen=True):
-    """What became of a trace: each request as it was sent, and how the forecasts of the cache did."""
+    """The result of a play: each request as it was sent, and the accuracy of the cache forecasts."""
 
     sent: list[Sent]
     forecasts: Forecasts
@@ -83,7 +83,7 @@ class Played(msgspec.Struct, frozen=True):
 
 
 async def play(asks: Sequence[Ask], agent: Agent, counter: Counter, way: Way) -> Played:
-    """Runs the trace in a new conversation."""
+    """Run the trace in a new conversation."""
     stage = _Stage(asks, counter, way)
     store = await MemoryStore.open()
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +101,7 @@ async def play(asks: Sequence[Ask], agent: Agent, counter: Counter, way: Way) ->
 
 
 class _SameIds:
-    """The same ids at every run, so that the same tokens are counted."""
+    """Deterministic ids, so that every run counts the same tokens."""
 
     def __init__(self) -> None:
         self._chance = random.Random(11)
@@ -111,7 +111,7 @@ class _SameIds:
 
 
 class _Stage:
-    """Where the play is: the time, the next request, and the results that are still to come."""
+    """The state of the play: the time, the next request, and the pending results."""
 
     def __init__(self, asks: Sequence[Ask], counter: Counter, way: Way) -> None:
         self.asks = asks
@@ -120,7 +120,7 @@ class _Stage:
         self.cache = ProviderCache(OPUS)
         self.asked = 0
         self.opened_with = 0
-        """How many of the things that people said before the next request have opened a turn."""
+        """Number of user messages before the next request that have already opened a turn."""
         self.results: deque[Call] = deque()
         self.sent: list[Sent] = []
         self.bills: list[Bill] = []
@@ -129,23 +129,23 @@ class _Stage:
         self.now_s = asks[0].at_s if asks else 0.0
 
     def epoch_us(self) -> int:
-        """The recorded time."""
+        """Return the recorded time."""
         return round(self.now_s * 1e6)
 
     def decided(self, bill: Bill) -> None:
-        """The next request of the trace was sent, and is billed so."""
+        """Record that the next request of the trace was sent, with its bill."""
         self.bills.append(bill)
         self.results.extend(self.next.calls if self.next else ())
         self.asked += 1
 
     def heard(self, entry: Entry) -> None:
-        """Takes in an entry of the timeline."""
+        """Process an entry of the timeline."""
         self.reads_again.heard(entry)
         self.prunes += isinstance(entry.block, Pruned)
 
     @property
     def next(self) -> Ask | None:
-        """The next request of the trace; after its last one a turn may need one more to end."""
+        """The next request of the trace; None after the last one, when a turn may need one more to end."""
         return self.asks[self.asked] if self.asked < len(self.asks) else None
 
 
@@ -177,7 +177,7 @@ def _turns(session: Session, stage: _Stage, agent: Agent, folder: Path) -> Turns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlayedRoom(Room):
-    """Before room is made for a request: its time, and what was said and summed up before it."""
+    """Applies the recorded time, messages and summaries before each request, then fits the context window."""
 
     stage: _Stage
     inbox: Inbox
@@ -191,7 +191,7 @@ class _PlayedRoom(Room):
             for text in ask.said()[stage.opened_with :]:
                 await self.inbox.follow_up(text)
             stage.opened_with = 0
-        # Named, because a dataclass with slots is another class than the one that `super` would look for.
+        # Called by name, because a dataclass with slots is a different class than the one that `super` would use.
         return await Room.make(self, step, interrupt)
 
 
@@ -202,7 +202,7 @@ async def _sum_up(session: Session, text: str) -> None:
 
 
 class _BillingModel:
-    """Answers what was recorded, and says what the simulated provider bills for the request."""
+    """Gives the recorded replies, with the simulated provider's bill for the request."""
 
     name = MODEL
 
@@ -230,7 +230,7 @@ class _BillingModel:
 
 
 class _PlayedTool:
-    """A recorded tool: the next call of the trace has the next recorded result, at its time."""
+    """A recorded tool: its next call returns the next recorded result at its recorded time."""
 
     def __init__(self, tool: RecordedTool, stage: _Stage) -> None:
         self._stage = stage

@@ -1,16 +1,16 @@
-"""A provider's prompt cache, simulated from Anthropic's public description of it.
+"""Simulates a provider's prompt cache by Anthropic's public description of it.
 
-The rules: at most four cache points a request. A point writes one entry: the hash of all blocks up to its own. A point
-reads by looking for an entry at its own block and then at the blocks before it, twenty in all. The longest prefix found
-is read, what follows it up to the last point is written, the rest is plain input. An entry lives for five minutes or an
-hour from when it was last used. Points with the longer lifetime come first. Prefixes shorter than a minimum that
-depends on the model are not cached. What is written up to the last point of an hour costs more than the rest.
+The rules: at most four cache points per request. A point writes one entry: the hash of all blocks up to its own. A
+point reads by searching an entry at its own block and then at the preceding blocks, twenty in all. The longest prefix
+found is read, the blocks after it up to the last point are written, and the rest is plain input. An entry lives for
+five minutes or an hour after its last use. Points with the longer lifetime come first. Prefixes shorter than a minimum
+that depends on the model are not cached. Tokens written up to the last one-hour point cost more than the rest.
 
-Where the description is silent: a point at or before what is read, whose entry is not there, gets one that lives no
-longer than the entry that was read, because nothing is billed for it; and an entry that is there keeps its lifetime
-when a point with another one meets it. Nor does it say what becomes of an entry of an hour that continues one of five
-minutes, of which only the new part was billed as written for an hour. Taken by the letter, all of it is kept for an
-hour; `hour_keeps_all=False` is the careful reading, in which it lives no longer than what it continues.
+The description does not cover three cases. A point inside the read prefix without an entry gets one that lives no
+longer than the read entry, because nothing is billed for it. An existing entry keeps its lifetime when a point with
+another lifetime meets it. For a one-hour entry that continues a five-minute one, only the new part was billed for an
+hour. By the letter, all of it is kept for an hour; with `hour_keeps_all=False`, the careful reading, it lives no longer
+than the entry that it continues.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ HOUR_S: Final = 3600
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider allows and bills; prices are dollars for a million tokens."""
+    """A provider's limits and prices, in dollars per million tokens."""
 
     max_points: int = 4
     look_back: int = 20
@@ -45,7 +45,7 @@ CAREFUL: Final = Rules(hour_keeps_all=False)
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A content block of a request: the hash of what it says, its tokens, and how long its cache point keeps it.
+    """A content block of a request: the hash of its text, its tokens, and the lifetime of its cache point.
 
     Without a cache point the lifetime is 0.
     """
@@ -56,7 +56,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """What the input of a request, or of many, was billed as, in tokens."""
+    """The billed input of one or more requests, in tokens."""
 
     read: int = 0
     written: int = 0
@@ -73,16 +73,16 @@ class Bill(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """All of the input."""
+        """The total input."""
         return self.read + self.written + self.written_for_an_hour + self.plain
 
     @property
     def share_read(self) -> float:
-        """How much of the input was read from the cache, in percent."""
+        """The share of the input that was read from the cache, in percent."""
         return 100 * self.read / max(1, self.tokens)
 
     def usd(self, rules: Rules) -> float:
-        """What it costs."""
+        """Return the cost in dollars."""
         weighted = (
             self.read * rules.read_factor
             + self.written * rules.write_factor
@@ -93,7 +93,7 @@ class Bill(msgspec.Struct, frozen=True):
 
 
 class RefusedError(ValueError):
-    """The provider does not take this request."""
+    """A request that the provider refuses."""
 
 
 class _Entry(msgspec.Struct):
@@ -109,7 +109,7 @@ class ProviderCache:
         self._entries: dict[bytes, _Entry] = {}
 
     def ask(self, pieces: Sequence[Piece], at_s: float) -> Bill:
-        """Bills a request that is sent at that time; the times of requests do not go back."""
+        """Bill a request that is sent at that time; requests must be in order of time."""
         self._check(pieces)
         ends = list(accumulate(piece.tokens for piece in pieces))
         points = [n for n, piece in enumerate(pieces) if piece.lifetime_s and ends[n] >= self._rules.min_tokens]
@@ -134,7 +134,7 @@ class ProviderCache:
             raise RefusedError(f"longer lifetimes come first, got {lifetimes}")
 
     def _met(self, keys: Sequence[bytes], point: int, at_s: float) -> int:
-        """The place of the entry that a point finds; -1 where it finds none."""
+        """Return the position of the entry that a point finds; -1 if there is none."""
         for place in range(point, max(-1, point - self._rules.look_back), -1):
             if (entry := self._entries.get(keys[place])) and entry.until_s >= at_s:
                 return place

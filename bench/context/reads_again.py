@@ -1,8 +1,8 @@
-"""Reads again: what an agent would have to read a second time because it was taken out of its sight.
+"""Charges the repeated reads that an agent would need for content that is no longer visible.
 
-A recorded agent does not notice that something is gone. So that forgetting is not free here, every edit of a file whose
-content is out of sight by then is charged what reading it again would cost: one more request, the content written to
-the cache, and its tokens in the requests for which it would stay.
+A recorded agent does not notice that content is gone. So that forgetting is not free, every edit of a file with hidden
+content is charged the cost of reading it again: one more request, the content written to the cache, and its tokens in
+the requests for which it would stay.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from timeloom.core.timeline import Entry
 from timeloom.core.view.views import Views
 
 STAYS_REQUESTS: Final = 8
-"""In how many further requests the content that was read again is read from the cache."""
+"""Number of further requests in which the repeated content is read from the cache."""
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
@@ -30,7 +30,7 @@ class _Params(msgspec.Struct):
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The call that shows a file: in its result where it read it, in its parameters where it wrote it."""
+    """The call that shows a file: in its result if it read the file, in its parameters if it wrote it."""
 
     call_id: CallId
     in_result: bool
@@ -38,7 +38,7 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class ReadsAgain:
-    """Follows which call shows each file, and what is edited without it."""
+    """Tracks which call shows each file, and charges edits of files that are not visible."""
 
     def __init__(self, counter: Counter) -> None:
         self.bills: list[Bill] = []
@@ -48,7 +48,7 @@ class ReadsAgain:
         self._results: dict[CallId, int] = {}
 
     def heard(self, entry: Entry) -> None:
-        """Takes in an entry of the timeline."""
+        """Process an entry of the timeline."""
         match entry.block:
             case ToolCall(tool_call_id=call_id):
                 self._calls[call_id] = entry.seq
@@ -58,7 +58,7 @@ class ReadsAgain:
                 pass
 
     def called(self, call: Call, call_id: CallId, views: Views, prompt_tokens: int) -> None:
-        """Takes in a call that runs now, after a request of so many tokens."""
+        """Process a call that runs now, after a request of that many tokens."""
         path = msgspec.json.decode(call.params, type=_Params).file_path
         if call.tool == _READ:
             self._sources[path] = _Source(call_id, True, self._counter.tokens(call.result))

@@ -1,4 +1,4 @@
-"""Requests as they were sent: when, and as content blocks with their cache points."""
+"""Sent requests: their time, and their content blocks with cache points."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from timeloom.ports.model import ModelRequest, Segment, TextSegment
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """One request; one `aside` is no step of the conversation, as that for a summary is not."""
+    """One request; an `aside` request is not a step of the conversation, such as one for a summary."""
 
     at_s: float
     pieces: tuple[Piece, ...]
@@ -20,33 +20,33 @@ class Sent(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """All of its tokens."""
+        """The total tokens of the request."""
         return sum(piece.tokens for piece in self.pieces)
 
 
 Lifetimes = Callable[[int], int]
-"""How long the cache point at that place of a request is to live."""
+"""Returns the lifetime of the cache point at that position of a request."""
 
 
 def pieces_of(request: ModelRequest, counter: Counter) -> tuple[Piece, ...]:
-    """The content blocks of a request of ours: the system text, then every segment that says something."""
+    """Return the content blocks of a timeloom request: the system text, then every segment that is not empty."""
     system = counter.piece(request.system, lifetime_s(request.system_cache_point, request.system_cache_lifetime))
     return (system, *(_piece(segment, counter) for segment in request.segments if _says_something(segment)))
 
 
 def billed(sent: Sequence[Sent], rules: Rules = OPUS) -> list[Bill]:
-    """What each request is billed as, one after the other, with a cache that holds nothing at first."""
+    """Return the bill of each request in order, with a cache that is empty at first."""
     cache = ProviderCache(rules)
     return [cache.ask(one.pieces, one.at_s) for one in sent]
 
 
 def total(bills: Sequence[Bill]) -> Bill:
-    """The bills together."""
+    """Return the sum of the bills."""
     return sum(bills, Bill())
 
 
 def with_lifetimes(sent: Sequence[Sent], lifetimes: Lifetimes) -> list[Sent]:
-    """The same requests and cache points with these lifetimes."""
+    """Return the same requests and cache points with these lifetimes."""
     return [
         replace(
             one,
@@ -64,18 +64,18 @@ FIXED: dict[str, Lifetimes] = {
     "all points 1 hour": lambda _: HOUR_S,
     "system text 1 hour, the rest 5 minutes": lambda n: FIVE_MINUTES_S if n else HOUR_S,
 }
-"""The lifetimes that somebody could set once and for all."""
+"""Lifetimes that a user could configure statically."""
 
 
 def lifetime_s(marked: bool, lifetime: Lifetime) -> int:
-    """How long a cache point keeps its prefix; 0 where there is none."""
+    """Return the lifetime of a cache point in seconds; 0 if there is none."""
     if not marked:
         return 0
     return HOUR_S if lifetime == "1h" else FIVE_MINUTES_S
 
 
 def _piece(segment: Segment, counter: Counter) -> Piece:
-    # Recorded sessions have text only.
+    # Recorded sessions contain only text.
     text = segment.text if isinstance(segment, TextSegment) else ""
     return counter.piece(text, lifetime_s(segment.cache_point, segment.cache_lifetime))
 

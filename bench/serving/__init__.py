@@ -1,1 +1,1 @@
-"""The server under load: real processes on loopback, and a crowd of clients in a process of its own."""
+"""Benchmarks of the server: real processes on loopback, and a load generator in a separate process."""

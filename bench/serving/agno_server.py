@@ -1,6 +1,6 @@
-"""Agno's server, in the benchmark-only environment: an AgentOS with one agent, kept in SQLite.
+"""Agno's server in the benchmark-only environment: an AgentOS with one agent, stored in SQLite.
 
-Started as a program with a folder and the address of a model; prints its own address. Modules are looked up by name
+It runs as a program with a folder and the address of a model, and prints its address. Modules are imported by name
 because no other environment has them.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 Foreign = Any
-"""A value of another runtime, whose types are not there where this file is checked."""
+"""A value of another runtime, whose types are not available to the type checker."""
 
 
 def main() -> None:
-    """Serves until it is told to end."""
+    """Serve until the process is terminated."""
     folder, model_url = Path(sys.argv[1]), sys.argv[2]
-    # It logs to standard output, where only the address goes.
+    # The library logs to standard output, which is reserved for the address.
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     agents: Foreign = importlib.import_module("agno.agent")
@@ -37,7 +37,7 @@ def main() -> None:
     app = servers.AgentOS(agents=[agent], db=database, telemetry=False, tracing=False).get_app()
     config = uvicorn.Config(app, log_config=None, access_log=False)
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
-        # As uvicorn has it on sockets of its own.
+        # As uvicorn sets it on its own sockets.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         print(f"serving on http://127.0.0.1:{listener.getsockname()[1]}", file=said, flush=True)
         uvicorn.Server(config).run(sockets=[listener])

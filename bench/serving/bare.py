@@ -1,6 +1,6 @@
-"""Bare Starlette: an echo that sends prepared events, and a relay that asks the model and passes on what it says.
+"""Bare Starlette for comparison: an echo of prepared events, and a relay that streams from the model.
 
-A process of its own: reads what the echo sends from standard input, one event a line of JSON, and prints its address.
+It runs as a separate process, reads the echo's events as a line of JSON from standard input and prints its address.
 """
 
 import socket
@@ -19,7 +19,7 @@ _EVENTS = "text/event-stream"
 
 
 def make_app(events: Sequence[bytes], model_url: str) -> Starlette:
-    """Both, and nothing around them."""
+    """Return an application with the echo and the relay, and no middleware."""
 
     async def echo(request: Request) -> Response:
         await request.body()
@@ -37,7 +37,7 @@ def make_app(events: Sequence[bytes], model_url: str) -> Starlette:
             asked = {"model": "bench", "stream": True, "messages": [{"role": "user", "content": body.decode()}]}
             async with client.stream("POST", f"{model_url}/v1/chat/completions", json=asked) as answer:
                 async for piece in answer.aiter_raw():
-                    # Each under the name that the crowd waits for.
+                    # Each under the event name that the load generator expects.
                     yield piece.replace(b"data: ", b"event: chat.delta\ndata: ")
 
         return StreamingResponse(sent(), media_type=_EVENTS)
@@ -47,13 +47,13 @@ def make_app(events: Sequence[bytes], model_url: str) -> Starlette:
 
 
 def main() -> None:
-    """Serves until it is told to end."""
+    """Serve until the process is terminated."""
     events = msgspec.json.decode(sys.stdin.readline(), type=list[str])
     config = uvicorn.Config(
         make_app([event.encode() for event in events], sys.argv[1]), log_config=None, access_log=False, lifespan="off"
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        # As uvicorn has it on sockets of its own.
+        # As uvicorn sets it on its own sockets.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         print(f"serving on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         uvicorn.Server(config).run(sockets=[listener])

@@ -1,4 +1,4 @@
-"""Other agent servers beside ours: the same model behind HTTP, the same crowd, each server a process of its own."""
+"""Compares other agent servers with ours: the same model over HTTP, the same load, each server a process."""
 
 import statistics
 from collections.abc import Generator
@@ -15,20 +15,20 @@ from bench.serving.sizes import Sizes
 from bench.serving.trials import COLUMNS, LATE_MS, Serve, Trial, answering, best, firsts, median_s, search, taken
 
 CONVERSATIONS: Final = 100
-"""New ones at once, before memory counts and while it does: what a server sets up once is not part of it."""
+"""New conversations at once, before memory is measured and during it: one-time setup does not count."""
 
 CROWDS: Final = 3
-"""How many times so many while it counts."""
+"""Number of such batches while memory is measured."""
 
 
 class _Side(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of others."""
+    """Another agent server."""
 
     title: str
     server: Server
     program: Path
     share: float = 1.0
-    """How many of the turns, where each takes long."""
+    """Share of the turns that is run, for servers whose turns are slow."""
 
 
 _HERE: Final = Path(__file__).resolve()
@@ -44,7 +44,7 @@ _SIDES: Final = (
 
 
 class _Turns(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server takes where the model makes no pause."""
+    """The measurements of a server with a model that does not pause."""
 
     started_mb: float
     conversation_kb: float
@@ -63,7 +63,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def measure_beside(folder: Path, python: Path, sizes: Sizes, trials: list[Trial]) -> Section:
-    """All servers one after the other, ours first, whose streams were held in those trials."""
+    """Measure all servers one after the other, ours first; `trials` are the stream measurements of ours."""
     ours = _Found("timeloom serve", _turns(folder, serving, sizes, 1.0), trials)
     others: list[_Found] = []
     missing: list[str] = []
@@ -100,7 +100,7 @@ def _turns(folder: Path, serve: Serve, sizes: Sizes, share: float) -> _Turns:
         for _ in range(CROWDS):
             taken(where, many, 1)
         after_bytes = server.memory_bytes()
-        # Twice, because the machine's speed changes by the minute.
+        # Twice, because the speed of the machine changes from minute to minute.
         first_s = min(median_s(firsts(where, times)) for _ in range(2))
         alone = taken(where, 1, turns_each)
         at_once = taken(where, sizes.clients, turns_each)

@@ -1,6 +1,6 @@
-"""A crowd of clients: raw connections in one process, as cheap as they can be, so that the server is what is measured.
+"""The load generator: many raw client connections in one process, as cheap as possible.
 
-Reads a plan from standard input, a line of JSON, and writes a line when all are there and one when it is over.
+Reads a plan from standard input as a line of JSON, and prints a line when all clients are connected and one at the end.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from bench.serving.plans import First, Firsts, Held, Hold, Idle, Plan, Ready, Re
 from bench.serving.stamping import message
 
 OPEN_AT_ONCE: Final = 64
-"""Requests for idle streams that are on their way at once."""
+"""Concurrent requests for idle streams."""
 
 TICK_S: Final = 0.01
 
 TURN_S: Final = 60.0
-"""After which a turn is taken for lost."""
+"""After this time a turn counts as lost."""
 
 PATIENCE_S: Final = 20.0
-"""How long the ends of streams are waited for: what has not come by then is as late as can be."""
+"""Longest wait for the ends of streams; missing deltas count as infinitely late."""
 
 _EVENT: Final = re.compile(rb"(?:id: \d+\n)?event: (\S+)\r?\n(data: [^\n]*\n)\r?\n")
 _STAMP: Final = re.compile(rb"\d{6,}")
 
 
 class Connection(asyncio.Protocol):
-    """One request and the events of its answer, until somebody has heard enough."""
+    """One request and the events of its answer, until the connection is closed."""
 
     def __init__(self, request: bytes, hear: Callable[["Connection", bytes, bytes], None]) -> None:
         self._request = request
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         self.beats = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast, because transports of uvloop say that they are none.
+        # A cast, because uvloop's transports do not declare this base class.
         self._transport = cast(asyncio.WriteTransport, transport)
         self._transport.write(self._request)
 
@@ -66,13 +66,13 @@ class Connection(asyncio.Protocol):
         self.ended.set()
 
     def close(self) -> None:
-        """Hangs up."""
+        """Close the connection."""
         if self._transport:
             self._transport.close()
 
 
 def message_to(where: Where, text: str, conversation: str = "") -> bytes:
-    """A message in the server's way, by default to a new conversation."""
+    """Return the request that sends a message in the server's dialect, by default to a new conversation."""
     return _post(where, DIALECTS[where.server].ask(text, conversation))
 
 
@@ -82,18 +82,18 @@ def _post(where: Where, asking: Asking) -> bytes:
 
 
 async def connect(where: Where, request: bytes, hear: Callable[[Connection, bytes, bytes], None]) -> Connection:
-    """A connection on which that was asked."""
+    """Open a connection and send the request."""
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(lambda: Connection(request, hear), "127.0.0.1", where.port)
     return connection
 
 
 async def hold(plan: Hold) -> Held:
-    """Opens the streams little by little, then counts for as long as all of them are there."""
+    """Open the streams gradually, then measure while all of them are open."""
     began_s = time.monotonic()
     from_ns = int((began_s + plan.ramp_s) * 1e9)
     until_ns = from_ns + int(plan.hold_s * 1e9)
-    # A second more than what counts: the ends of so many turns are not part of it.
+    # One second longer than the measurement, so that the ends of the turns do not count.
     said = message(until_ns + 1_000_000_000, plan.every_ms)
     dialect = DIALECTS[plan.where.server]
     late_ms, own_ms = array("d"), array("d")
@@ -127,7 +127,7 @@ async def hold(plan: Hold) -> Held:
 
 
 async def take(plan: Take) -> Taken:
-    """Turn after turn by each client."""
+    """Run turn after turn with each client."""
     each_s: list[float] = []
     names: list[str] = []
 
@@ -147,7 +147,7 @@ async def take(plan: Take) -> Taken:
 
 
 async def _turn(where: Where, conversation: str) -> str:
-    """The conversation in which the turn took place."""
+    """Run a turn and return its conversation."""
     dialect = DIALECTS[where.server]
     found: list[str] = []
     failed: list[bytes] = []
@@ -167,14 +167,14 @@ async def _turn(where: Where, conversation: str) -> str:
 
 
 async def first(plan: First) -> Firsts:
-    """Request after request."""
+    """Send one request after the other."""
     each_s: list[float] = []
     events: list[str] = []
     for _ in range(plan.times):
         seen: list[float] = []
 
         def hear(_: Connection, _name: bytes, data: bytes, seen: list[float] = seen) -> None:
-            # Mostly a delta; a reader for whom it came too early has the text from a block.
+            # Usually in a delta; a reader who connected late gets the text from a block.
             if plan.text.encode() in data:
                 seen.append(time.monotonic())
 
@@ -191,7 +191,7 @@ async def first(plan: First) -> Firsts:
 
 
 async def idle(plan: Idle) -> Stayed:
-    """Connections that wait."""
+    """Open connections that wait."""
     names = plan.conversations
     connections: list[Connection] = []
     turns = asyncio.Semaphore(OPEN_AT_ONCE)
@@ -201,7 +201,7 @@ async def idle(plan: Idle) -> Stayed:
         seen: list[bytes] = []
 
         def hear(_: Connection, name: bytes, _data: bytes) -> None:
-            # The second status says that all blocks were told and that the stream is live.
+            # The second status follows the stored blocks: from then on the stream is live.
             seen.append(name)
             if seen.count(b"conv.status") == 2 and not heard.done():
                 heard.set_result(None)
@@ -226,7 +226,7 @@ async def idle(plan: Idle) -> Stayed:
 
 
 def main() -> None:
-    """Carries out one plan."""
+    """Execute one plan."""
     plan: Plan = msgspec.json.decode(sys.stdin.readline(), type=Plan)
     match plan:
         case Hold():

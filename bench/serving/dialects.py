@@ -1,4 +1,4 @@
-"""How each agent server is spoken to: what a message to it is, and what the events of its answer are called."""
+"""The request format and the event names of each agent server."""
 
 import re
 import uuid
@@ -17,7 +17,7 @@ AGENT: Final = "bench"
 
 
 class Asking(msgspec.Struct, frozen=True):
-    """A request that sends a message; what it answers is a stream of events."""
+    """A request that sends a message; its answer is an event stream."""
 
     path: str
     kind: str
@@ -25,22 +25,22 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """One server's way."""
+    """The request format and the event names of one server."""
 
     ask: Callable[[str, str], Asking]
-    """A message to that conversation, or to a new one where it has no name."""
+    """Returns the request for a message to that conversation; an empty name starts a new one."""
 
     delta: bytes
-    """The name of the events that have what the model wrote."""
+    """The name of the events that contain the model's text."""
 
     text: bytes
-    """What stands before it."""
+    """The JSON key before the text."""
 
     failure: bytes
-    """The name of the event that says that a turn failed."""
+    """The name of the event of a failed turn."""
 
     conversation: re.Pattern[bytes]
-    """The name of the conversation, in the first event that has it."""
+    """Matches the conversation's id in the first event that has it."""
 
 
 def _ask_timeloom(text: str, conversation: str) -> Asking:
@@ -64,7 +64,7 @@ def _ask_langgraph(text: str, conversation: str) -> Asking:
 
 
 def as_json(path: str, body: object) -> Asking:
-    """A request with a body of JSON."""
+    """Return a request with a JSON body."""
     return Asking(path, "application/json", msgspec.json.encode(body))
 
 

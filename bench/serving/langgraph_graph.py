@@ -1,4 +1,4 @@
-"""The agent of LangGraph's server, which loads this file by its path: one model, and checkpoints in SQLite."""
+"""The agent of LangGraph's server, which loads this file by path: one model, and checkpoints in SQLite."""
 
 import importlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 Foreign = Any
-"""A value of another runtime, whose types are not there where this file is checked."""
+"""A value of another runtime, whose types are not available to the type checker."""
 
 _chat: Foreign = importlib.import_module("langchain_openai")
 _graphs: Foreign = importlib.import_module("langgraph.graph")
@@ -17,19 +17,19 @@ _savers: Foreign = importlib.import_module("langgraph.checkpoint.sqlite.aio")
 
 
 class State(TypedDict):
-    """A conversation."""
+    """The state of a conversation."""
 
     messages: Annotated[list[Foreign], _graphs.add_messages]
 
 
 async def ask(state: State) -> dict[str, list[Foreign]]:
-    """Asks the model; the server streams what it says."""
+    """Call the model; the server streams its reply."""
     return {"messages": [await _model.ainvoke(state["messages"])]}
 
 
 @asynccontextmanager
 async def make_saver() -> AsyncGenerator[Foreign]:
-    """As on our side: a log, and every commit reaches the disk before it is acknowledged."""
+    """Open a saver with the settings of timeloom: WAL, and every commit synced before it is acknowledged."""
     async with _sqlite.connect(Path(os.environ["BENCH_FOLDER"]) / "checkpoints.db") as connection:
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA synchronous = FULL")

@@ -1,7 +1,7 @@
-"""LangGraph's server, in the benchmark-only environment: the one for development, which needs no key.
+"""LangGraph's development server, which needs no key, in the benchmark-only environment.
 
-Started as a program with a folder and the address of a model; prints its own address. It looks for nothing outside:
-no tracing, no question for newer versions, and no key for which it would report what it does.
+It runs as a program with a folder and the address of a model, and prints its address. It makes no outside connections:
+no tracing, no version check, and no key for usage reports.
 """
 
 import importlib
@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any, TextIO
 
 Foreign = Any
-"""A value of another runtime, whose types are not there where this file is checked."""
+"""A value of another runtime, whose types are not available to the type checker."""
 
 GRAPH = Path(__file__).resolve().with_name("langgraph_graph.py")
 
 JOBS = 1000
-"""Runs at once; more than there are streams, so that none waits for another."""
+"""Concurrent runs; more than there are streams, so that none waits for another."""
 
 KEYS = ("LANGCHAIN_API_KEY", "LANGGRAPH_CLOUD_LICENSE_KEY", "LANGSMITH_API_KEY", "LANGSMITH_CONTROL_PLANE_API_KEY")
 
 
 def main() -> None:
-    """Serves until it is told to end."""
+    """Serve until the process is terminated."""
     folder, model_url = Path(sys.argv[1]), sys.argv[2]
-    # It logs to standard output, where only the address goes.
+    # The library logs to standard output, which is reserved for the address.
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for key in KEYS:
@@ -40,7 +40,7 @@ def main() -> None:
         "LANGSMITH_TRACING": "false",
         "LOG_LEVEL": "ERROR",
     }
-    # It leaves files where it is started.
+    # The library writes files to its working directory.
     os.chdir(folder)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -51,7 +51,7 @@ def main() -> None:
         graphs={"bench": f"{GRAPH}:graph"},
         checkpointer={"backend": "custom", "path": f"{GRAPH}:make_saver"},
         n_jobs_per_worker=JOBS,
-        # Without its watch over blocking calls, and without its own files, which are written every ten seconds.
+        # Without its monitor of blocking calls, and without its files, which it writes every ten seconds.
         allow_blocking=True,
         disable_persistence=True,
     )

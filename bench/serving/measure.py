@@ -1,4 +1,4 @@
-"""The server: how many conversations stream at once, how fast turns are, and what connections cost."""
+"""Measures the server: concurrent streams, speed of turns and cost of connections."""
 
 import statistics
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ STREAMS: Final = 300
 FIRST_RATIO: Final = 3.0
 
 OWN_DESCRIPTORS: Final = 500
-"""What a process needs beside its connections."""
+"""Descriptors that a process needs besides its connections."""
 
 BEATS_S: Final = 16.0
-"""A little more than the pause after which an idle stream says that it is there."""
+"""Slightly longer than the heartbeat interval of an idle stream."""
 
 
 def measure_server(run: Run) -> Section:
-    """Everything against real processes: `timeloom serve`, the model behind HTTP, and a crowd."""
+    """Measure real processes: `timeloom serve`, the model over HTTP, and the load generator."""
     sizes = sizes_of(run)
     most_descriptors(sizes.idle + OWN_DESCRIPTORS)
     with fresh_folder(run.work) as folder:
@@ -54,7 +54,7 @@ def measure_server(run: Run) -> Section:
 
 
 def _held(trials: list[Trial]) -> Section:
-    """Conversations that stream at once."""
+    """Return the results for concurrent streams."""
     notes = (
         f"each has {1000 / EVERY_MS:g} deltas a second; from the model's writing of a delta to its arrival",
         "crowd: how late the clients' own process was, which is part of the figures before",
@@ -69,7 +69,7 @@ def _held(trials: list[Trial]) -> Section:
 
 
 def _turns(folder: Path, sizes: Sizes) -> Section:
-    """Turns without a pause: the first of a conversation, and those after it."""
+    """Measure turns without pauses: the first of a conversation, and later ones."""
     rows: list[tuple[Cell, ...]] = []
     with answering(folder, serving) as (_, where, _):
         count = sizes.clients * sizes.turns_each
@@ -87,7 +87,7 @@ def _turns(folder: Path, sizes: Sizes) -> Section:
 
 
 def _first_deltas(folder: Path, sizes: Sizes) -> Section:
-    """The first delta of a new conversation, beside bare Starlette."""
+    """Measure the first delta of a new conversation, compared with bare Starlette."""
     with answering(folder, serving) as (_, where, model_url):
         firsts(where, 2)
         ours = firsts(where, sizes.firsts)
@@ -95,7 +95,7 @@ def _first_deltas(folder: Path, sizes: Sizes) -> Section:
         with started(module("bench.serving.bare", model_url), said=said) as bare:
             echo = firsts(Where(bare.port), sizes.firsts, "/echo")
             relay = firsts(Where(bare.port), sizes.firsts, "/relay")
-        # Once more, because the machine's speed changes by the minute.
+        # Twice, because the speed of the machine changes from minute to minute.
         ours_s = min(median_s(ours), median_s(firsts(where, sizes.firsts)))
     echo_s, relay_s = median_s(echo), median_s(relay)
     rows: tuple[tuple[Cell, ...], ...] = (
@@ -113,7 +113,7 @@ def _first_deltas(folder: Path, sizes: Sizes) -> Section:
 
 
 def _idle(folder: Path, sizes: Sizes) -> Section:
-    """Connections that wait, and what they and the conversations behind them take."""
+    """Measure the memory of idle connections and of their conversations."""
     with answering(folder, serving) as (server, where, _):
         taken(where, 1, 1)
         bare_bytes = server.memory_bytes()

@@ -1,4 +1,4 @@
-"""Plans of a crowd, and what it says of what came of them."""
+"""The plans that the load generator executes, and its reports."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ Server = Literal["timeloom", "agno", "langgraph"]
 
 
 class Where(msgspec.Struct, frozen=True):
-    """The server that a crowd goes to."""
+    """The address of the server under load."""
 
     port: int
     token: str = ""
@@ -16,7 +16,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """So many conversations that stream at once; what is written while all of them do counts."""
+    """Concurrent streaming conversations; deltas count while all of them stream."""
 
     where: Where
     streams: int
@@ -26,7 +26,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """So many turns, some at a time, each client with so many in one conversation."""
+    """Turns of concurrent clients, each with several turns in one conversation."""
 
     where: Where
     clients: int
@@ -34,17 +34,17 @@ class Take(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class First(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """So many requests one after the other, until that text comes."""
+    """Sequential requests, each measured until that text arrives."""
 
     where: Where
     times: int
     text: str
     path: str = ""
-    """Instead of the one that messages go to."""
+    """Replaces the path for messages."""
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """So many connections that hear the conversations and are told nothing for a while."""
+    """Idle connections that subscribe to the conversations."""
 
     where: Where
     streams: int
@@ -56,13 +56,13 @@ Plan = Hold | Take | First | Idle
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """All are there: what can be looked at from outside is looked at now."""
+    """All clients are connected: resources of the server can be measured now."""
 
     streams: int
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How late the deltas were, and how late the crowd itself was to look."""
+    """Delays of the deltas, and the delay of the load generator itself."""
 
     deltas: int
     expected: int
@@ -73,7 +73,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How long each turn took, from its message to its end, and all together."""
+    """Duration of each turn, from its message to its end, and in total."""
 
     took_s: float
     each_s: list[float]
@@ -81,14 +81,14 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Firsts(msgspec.Struct, frozen=True, tag=True):
-    """How long the first deltas took, and the events of the last answer."""
+    """Time to the first delta of each request, and the events of the last answer."""
 
     each_s: list[float]
     events: list[str]
 
 
 class Stayed(msgspec.Struct, frozen=True, tag=True):
-    """How many connections were there at the end, and how many of them had heard a heartbeat."""
+    """Open connections at the end, and how many of them received a heartbeat."""
 
     streams: int
     alive: int

@@ -1,4 +1,4 @@
-"""The processes of a measurement: models, servers and crowds, each with as many descriptors as it may have."""
+"""Starts the processes of a measurement: models, servers and load generators."""
 
 import os
 import resource
@@ -24,35 +24,35 @@ _SERVER: Final = {
     "TIMELOOM_SERVER_LIMITS_STREAMS": "none",
     "OPENAI_API_KEY": "none",
 }
-"""One caller is everybody here, so that the limits of one caller are lifted."""
+"""All clients share one key here, so the limits per caller are lifted."""
 
 STOP_S: Final = 10.0
-"""How long a process has to end when it is told to."""
+"""Time for a process to terminate before it is killed."""
 
 
 class ServingError(Exception):
-    """A server did not start, or did not do what a crowd asked it for."""
+    """A server did not start, or did not answer the load generator correctly."""
 
 
 class Process:
-    """A process that printed where it serves."""
+    """A process that printed its address."""
 
     def __init__(self, popen: subprocess.Popen[str]) -> None:
         assert popen.stdout
         self._popen = popen
         words = popen.stdout.readline().split()
         if not words:
-            raise ServingError("it ended before it served")
+            raise ServingError("the process ended before it printed its address")
         self.url: str = words[-1]
         self.port = int(self.url.rpartition(":")[2])
 
     @property
     def pid(self) -> int:
-        """Its number at the system."""
+        """Its process id."""
         return self._popen.pid
 
     def memory_bytes(self) -> int:
-        """What it has of the machine's memory; 0 where the system does not say."""
+        """Return its resident memory; 0 if the system does not report it."""
         try:
             lines = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines()
         except OSError:
@@ -60,7 +60,7 @@ class Process:
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), 0)
 
     def cpu_s(self) -> float:
-        """What it has used of the machine's processors; 0 where the system does not say."""
+        """Return its CPU time; 0 if the system does not report it."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         except OSError:
@@ -70,7 +70,7 @@ class Process:
 
 @contextmanager
 def serving(folder: Path, model_url: str) -> Generator[tuple[Process, Where]]:
-    """`timeloom serve` with a new data folder, and how to come in."""
+    """Run `timeloom serve` with a new data folder; yield the process and its address."""
     command = ["serve", "--data-dir", str(folder), "--port", "0", "--model", "openai:bench", "--title-model", "none"]
     environment = {**_SERVER, "OPENAI_BASE_URL": f"{model_url}/v1"}
     with started(module("timeloom", *command), environment, log=folder.with_suffix(".log")) as process:
@@ -78,7 +78,7 @@ def serving(folder: Path, model_url: str) -> Generator[tuple[Process, Where]]:
 
 
 def module(name: str, *arguments: str) -> list[str]:
-    """The command that runs a module of ours."""
+    """Return the command that runs a module of this repository."""
     return [sys.executable, "-m", name, *arguments]
 
 
@@ -86,7 +86,7 @@ def module(name: str, *arguments: str) -> list[str]:
 def started(
     command: Sequence[str], environment: dict[str, str] | None = None, said: str = "", log: Path | None = None
 ) -> Generator[Process]:
-    """The command as a process that serves, for as long as the context lasts."""
+    """Run the command as a serving process until the context ends."""
     with (log or Path(os.devnull)).open("wb") as errors:
         popen = subprocess.Popen(
             command,
@@ -117,7 +117,7 @@ def _stop(popen: subprocess.Popen[str]) -> None:
 
 
 class Crowd:
-    """The process of a crowd that carries out a plan."""
+    """The process of a load generator that executes a plan."""
 
     def __init__(self, popen: subprocess.Popen[str]) -> None:
         assert popen.stdin
@@ -126,21 +126,21 @@ class Crowd:
         self._output = popen.stdout
 
     def say(self, line: str) -> None:
-        """Tells it something."""
+        """Send it a line."""
         self._input.write(line + "\n")
         self._input.flush()
 
     def hear(self) -> Report:
-        """What it says next."""
+        """Return its next report."""
         line = self._output.readline()
         if not line:
-            raise ServingError("the crowd broke up")
+            raise ServingError("the load generator ended without a report")
         return msgspec.json.decode(line, type=Report)
 
 
 @contextmanager
 def gathered(plan: Plan) -> Generator[Crowd]:
-    """A crowd at its plan."""
+    """Start a load generator with its plan."""
     with subprocess.Popen(
         module("bench.serving.crowd"),
         cwd=ROOT,
@@ -157,7 +157,7 @@ def gathered(plan: Plan) -> Generator[Crowd]:
 
 
 def most_descriptors(wanted: int) -> int:
-    """As many descriptors as this process and those that it starts may have, up to that."""
+    """Raise the descriptor limit of this process and its children up to that number; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))

@@ -1,4 +1,4 @@
-"""How much of everything the server's benchmarks measure."""
+"""The sizes of the server's benchmarks."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ CONNECTIONS: Final = 10_000
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """How many streams are tried at once, and for how long what they tell counts."""
+    """Numbers of concurrent streams to try, and the duration of the measurement."""
 
     streams: tuple[int, ...]
     hold_s: float
     ramp_s: float
-    """How long they have to begin, at least."""
+    """Shortest time in which the streams are opened."""
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,14 +23,14 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
     held: Holding
     others_held: Holding
-    """The same for other servers: fewer, and more time to begin."""
+    """The same for other servers: fewer streams, and more time to open them."""
 
     clients: int
     turns_each: int
     firsts: int
     idle: int
     stays: bool = True
-    """Whether idle connections are held until they have heard a heartbeat."""
+    """Whether idle connections are held until they have received a heartbeat."""
 
 
 _FULL: Final = Sizes(
@@ -61,5 +61,5 @@ _TINY: Final = Sizes(
 
 
 def sizes_of(run: Run) -> Sizes:
-    """The sizes that belong to a run."""
+    """Return the sizes for a run."""
     return _FULL if run.sizes is FULL else _QUICK if run.sizes is QUICK else _TINY

@@ -1,7 +1,7 @@
-"""A model that writes the time into its deltas, behind the same HTTP application as `timeloom model serve`.
+"""A model that writes timestamps as deltas, behind the HTTP application of `timeloom model serve`.
 
-A process of its own: prints its address. The first message of a conversation says until when its reply goes on and how
-often something is written: `until 81000000000 every 50`, in nanoseconds of the monotonic clock, which all processes of
+It runs as a separate process and prints its address. The first message of a conversation sets the end of its reply and
+the interval of the deltas: `until 81000000000 every 50`, in nanoseconds of the monotonic clock, which all processes of
 a machine share, and in milliseconds.
 """
 
@@ -25,12 +25,12 @@ _ASKED: Final = re.compile(r"until (\d+) every (\d+)")
 
 
 def message(until_ns: int, every_ms: int) -> str:
-    """What a conversation begins with whose reply goes on for so long."""
+    """Return the first message of a conversation whose reply lasts until that time."""
     return f"until {until_ns} every {every_ms}"
 
 
 class StampingModel:
-    """Answers with times, each written when it is that time."""
+    """Streams timestamps, each at the time that it states."""
 
     name = "stamping"
     window_tokens = 200_000
@@ -40,7 +40,7 @@ class StampingModel:
         assert asked, request.opening
         until_s, every_s = int(asked[1]) / 1e9, int(asked[2]) / 1000
         yield TextPiece(f'<channel:{DECISION}>{{"action": "complete", "final_answer": "')
-        # By a plan and not by pauses, so that a model that is late does not write less.
+        # Scheduled by absolute times instead of pauses, so that a late model does not write fewer deltas.
         at_s = time.monotonic()
         while (at_s := at_s + every_s) < until_s:
             await asyncio.sleep(at_s - time.monotonic())
@@ -53,7 +53,7 @@ class StampingModel:
 
 
 def main() -> None:
-    """Serves until it is told to end."""
+    """Serve until the process is terminated."""
     config = uvicorn.Config(model_app(StampingModel()), log_config=None, access_log=False, lifespan="off")
     with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""Trials: one crowd with one plan before one server."""
+"""Runs one load generator with one plan against one server."""
 
 import os
 import statistics
@@ -20,15 +20,15 @@ from timeloom.core.stream.channels import DECISION
 R = TypeVar("R", bound=Report)
 
 Serve = Callable[[Path, str], AbstractContextManager[tuple[Process, Where]]]
-"""Starts a server with a data folder that is not there yet and with the address of a model."""
+"""Starts a server with a data folder that does not exist yet and with the address of a model."""
 
 EVERY_MS: Final = 50
-"""Twenty deltas a second, about as fast as a large model writes."""
+"""Twenty deltas per second, about the speed of a large model."""
 
 LATE_MS: Final = 50.0
 
 STARTS_PER_S: Final = 30
-"""How many conversations begin in a second while a crowd gathers: their turns are not what is measured."""
+"""Conversations started per second while the load builds up: their first turns are not measured."""
 
 TEXT: Final = "Yes, of course."
 
@@ -39,7 +39,7 @@ _ANSWER: Final[dict[str, object]] = {
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """So many streams at once, and what they took."""
+    """A number of concurrent streams and its measurements."""
 
     streams: int
     held: Held
@@ -49,11 +49,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_time(self) -> bool:
-        """Whether the deltas came, and soon enough: what did not come at all is as late as can be."""
+        """Whether at least 99% of the deltas arrived and their p99 delay is below the limit."""
         return self.held.p99_ms < LATE_MS and self.held.deltas >= 0.99 * self.held.expected
 
     def row(self) -> tuple[Cell, ...]:
-        """Its figures under `COLUMNS`."""
+        """Return its values in the order of `COLUMNS`."""
         held = self.held
         delays = (held.p50_ms, held.p99_ms, held.worst_ms, held.own_p99_ms)
         return (self.streams, *delays, self.server_cpu, self.each_kb, self.load)
@@ -63,7 +63,7 @@ COLUMNS: Final = ("streams", "median ms", "p99 ms", "worst ms", "crowd p99 ms", 
 
 
 def search(folder: Path, serve: Serve, holding: Holding) -> list[Trial]:
-    """More and more conversations at once, until the deltas of one crowd are late twice."""
+    """Increase the number of concurrent conversations until the deltas are late in two attempts."""
     trials: list[Trial] = []
     for count in holding.streams:
         for _ in range(2):
@@ -76,7 +76,7 @@ def search(folder: Path, serve: Serve, holding: Holding) -> list[Trial]:
 
 
 def best(trials: list[Trial]) -> Trial | None:
-    """The last one that was in time."""
+    """Return the last trial that was in time."""
     return next((trial for trial in reversed(trials) if trial.in_time), None)
 
 
@@ -94,14 +94,14 @@ def _held(folder: Path, serve: Serve, streams: int, holding: Holding) -> Trial:
             each_kb = (server.memory_bytes() - before_bytes) / streams / 1024
             before_s = server.cpu_s()
             held = expect(crowd.hear(), Held)
-            # The rest of what counts, and the second after it.
+            # The rest of the measurement, and the second after it.
             cpu = (server.cpu_s() - before_s) / (hold_s / 2 + 1)
     return Trial(streams=streams, held=held, server_cpu=cpu, each_kb=each_kb, load=os.getloadavg()[0])
 
 
 @contextmanager
 def answering(folder: Path, serve: Serve) -> Generator[tuple[Process, Where, str]]:
-    """A server whose model, `timeloom model serve`, answers at once with one delta; and the model's address."""
+    """Run a server whose model, `timeloom model serve`, answers at once with one delta; yield its address too."""
     with fresh_folder(folder) as data, served(data, [_ANSWER]) as url:
         model_url = url.removesuffix("/v1")
         with serve(data / "data", model_url) as (server, where):
@@ -109,23 +109,23 @@ def answering(folder: Path, serve: Serve) -> Generator[tuple[Process, Where, str
 
 
 def taken(where: Where, clients: int, turns_each: int) -> Taken:
-    """So many turns by each client."""
+    """Run that many turns with each client."""
     with gathered(Take(where=where, clients=clients, turns_each=turns_each)) as crowd:
         return expect(crowd.hear(), Taken)
 
 
 def firsts(where: Where, times: int, path: str = "") -> Firsts:
-    """The first deltas of so many new conversations."""
+    """Measure the first delta of that many new conversations."""
     with gathered(First(where=where, path=path, times=times, text=TEXT)) as crowd:
         return expect(crowd.hear(), Firsts)
 
 
 def median_s(measured: Firsts) -> float:
-    """Of the times until the first delta."""
+    """Return the median time to the first delta."""
     return statistics.median(measured.each_s)
 
 
 def expect(report: Report, kind: type[R]) -> R:
-    """The report, which is of that kind."""
+    """Return the report after checking its type."""
     assert isinstance(report, kind), report
     return report

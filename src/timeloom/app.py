@@ -119,7 +119,10 @@ async def open_session(
     ids: Ids | None = None,
     holder: str = HOLDER,
 ) -> Session:
-    """Open the conversation, or start a new one with the header, and return its session; raises `HeldError`."""
+    """Open the conversation, or start one with the header, and return its session.
+
+    Raises `ConversationHeldError` if another process holds the conversation.
+    """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if conversation is not None:
         return await resume(store, conversation, clock, ids, holder=holder)

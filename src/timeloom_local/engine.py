@@ -55,7 +55,7 @@ class Engine:
         self._stopped = threading.Event()
 
     async def write(self, writing: Writing) -> AsyncGenerator[str | Written]:
-        """Yield the text in pieces, then its `TextEnd`; closing the generator stops the model at its next token."""
+        """Yield the text in pieces, then its `GenerationEnd`; closing the generator stops the model."""
         loop, given_up = asyncio.get_running_loop(), threading.Event()
         pieces: asyncio.Queue[str | Written | Exception] = asyncio.Queue()
 

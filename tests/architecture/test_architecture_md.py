@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md has one line per module, and what is written from the code is up to date."""
+"""ARCHITECTURE.md has one line per module, and its generated parts are up to date."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The documentation keeps up with the code: what has a name is described, examples run, links lead somewhere."""
+"""The documentation covers the code: every named thing is described, examples run and links work."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -39,11 +39,11 @@ def commands(group: click.Group = main, prefix: str = "timeloom") -> Iterator[st
 
 
 REGISTRIES = [
-    Registry("block type", lambda: BLOCK_TYPES, "docs/blocks.md"),
-    Registry("code", lambda: CODES, "docs/codes.md"),
-    Registry("command", commands, "docs/cli.md"),
-    Registry("setting", lambda: BY_KEY, "docs/settings.md"),
-    Registry("react tool", lambda: [tool.spec.tool_id for tool in react_tools()], "docs/react-tools.md"),
+    Registry("block type", lambda: BLOCK_TYPES, "docs/reference/blocks.md"),
+    Registry("code", lambda: CODES, "docs/reference/codes.md"),
+    Registry("command", commands, "docs/reference/cli.md"),
+    Registry("setting", lambda: BY_KEY, "docs/reference/settings.md"),
+    Registry("react tool", lambda: [tool.spec.tool_id for tool in react_tools()], "docs/reference/react-tools.md"),
 ]
 
 
@@ -88,7 +88,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def entries(page: Path) -> set[str]:
-    """What a page describes: the words in backticks in its headings and in the first cells of its tables."""
+    """Return the names that a page describes: words in backticks in its headings and first table cells."""
     found: set[str] = set()
     opener, first_cell = "", True
     for token in tokens(page):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 HEAVY = {"apsw", "asyncio", "click", "email", "http", "importlib.metadata", "logging", "sqlite3", "ssl", "subprocess"}
-"""What a program that only reads or folds a timeline must not pay for."""
+"""Modules that a program that only reads or folds a timeline must not load."""
 
 
 def loaded_by(statement: str) -> set[str]:

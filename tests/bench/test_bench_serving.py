@@ -1,4 +1,4 @@
-"""How the benchmarks' crowd speaks to each agent server, and what a server that does not start comes to."""
+"""The load generator's dialect for each agent server, and the result for a server that does not start."""
 
 import sys
 

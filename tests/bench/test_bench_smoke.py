@@ -41,7 +41,7 @@ class Report(msgspec.Struct):
 
 
 def run_bench(folder: Path, *options: str, others: str = "--alone") -> tuple[str, list[Table]]:
-    """What the benchmarks printed, and the tables that they wrote."""
+    """Return the output of the benchmarks and the tables that they wrote."""
     result = folder / "bench.json"
     command = [sys.executable, "-m", "bench", "--tiny", others, "--json", str(result), "--work", str(folder)]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Whatever is asked of them, the ledger on disk and the ledger in memory say the same, and what a simple model says."""
+"""The ledgers on disk and in memory answer every sequence of operations like a simple model."""
 
 import asyncio
 import shutil
@@ -44,9 +44,9 @@ limits = st.sampled_from(
 
 
 class LedgersAgree(RuleBasedStateMachine):
-    """Does the same to both ledgers and compares every answer, errors included.
+    """Applies each operation to both ledgers and compares every answer, errors included.
 
-    The model knows only sums: what was settled in each scope, and what is open.
+    The model knows only sums: the settled and the open amounts of each scope.
     """
 
     def __init__(self) -> None:

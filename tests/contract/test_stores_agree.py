@@ -1,4 +1,4 @@
-"""Whatever is done to them, the store on disk and the store in memory say the same."""
+"""The stores on disk and in memory answer every sequence of operations alike."""
 
 import asyncio
 import shutil

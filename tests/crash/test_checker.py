@@ -1,4 +1,4 @@
-"""The checker finds each fault that is planted, in the program or in what is left of it, and nothing where none is."""
+"""The checker finds each planted fault, in the program or in its evidence, and no fault where there is none."""
 
 import asyncio
 import sqlite3
@@ -33,7 +33,7 @@ FAULTS = {
     "a turn is left open": ("files", "after t.put", "with a turn that neither has ended nor waits"),
     "an irreversible call is repeated": ("money", "after t.send", "t.send had its effect 2 times"),
 }
-"""Where a process dies before the fault comes in, and what is found."""
+"""For each fault, the boundary at which a process dies first, and the expected problem."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -52,7 +52,7 @@ def test_a_fault_of_the_program_is_found(
 def test_a_store_that_loses_what_it_acknowledged_is_found(
     forks: Zygote, undisturbed: Mapping[str, Undisturbed], tmp_path: Path
 ) -> None:
-    """The loss comes first; that a request was sent which nobody knows of follows from it."""
+    """The loss is reported first; unrecorded requests follow from it."""
     expected = undisturbed["files"]
     history = History(forks, tmp_path / "faulty", "files")
     assert history.live(Fate(kill_at=expected.boundary("4 asked"))) == KILLED
@@ -92,7 +92,7 @@ def with_lines(change: Callable[[list[Line]], list[Line]]) -> Change:
 
 
 def without(*kinds: type[AnyBlock]) -> Change:
-    """Entries keep their places; what is left out stands as if it were something else."""
+    """Replace these blocks by another one; all entries keep their sequence numbers."""
 
     def blank(entry: Entry) -> Entry:
         return msgspec.structs.replace(entry, block=Completion(text="x")) if isinstance(entry.block, kinds) else entry

@@ -34,7 +34,7 @@ def test_an_erase_is_done_or_not_after_a_power_cut_and_can_be_done_again(seed: i
 
 
 async def live(folder: Path) -> tuple[Recorder, int, list[Entry]]:
-    """Two conversations, of which one is erased; when that began, and what the other holds."""
+    """Two conversations of which one is erased; when the erasure began, and the content of the other."""
     recorder = Recorder(folder)
     vfs = RecordingVfs(f"recording-{folder}", recorder, "")
     try:

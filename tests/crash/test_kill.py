@@ -1,4 +1,4 @@
-"""What was acknowledged survives a process that is killed at any moment, again and again."""
+"""Acknowledged entries survive a process that is killed at any moment, repeatedly."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ def test_what_was_acknowledged_survives_kill_9(seed: int, tmp_path: Path) -> Non
 
 
 def killed_after(lines: int, folder: Path, seed: int) -> list[str]:
-    """What the program had printed when it died, a little after so many lines."""
+    """Return the output of the program, killed shortly after that many lines."""
     command = [*APPENDER, str(folder), str(seed)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""What was acknowledged survives a power cut at any moment, on a disk that keeps only what was synced."""
+"""Acknowledged entries survive a power cut at any moment, on a disk that keeps only synced data."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ CUTS = int(os.environ.get("TIMELOOM_POWER_CUTS", "30"))
 
 @dataclass
 class History:
-    """What a store acknowledged, each with the number of operations that were done by then."""
+    """The acknowledged entries, each with the number of disk operations up to then."""
 
     recorder: Recorder
     appended: list[tuple[int, ConversationId, tuple[Entry, ...]]] = field(
@@ -106,7 +106,7 @@ def random_draft(chance: random.Random) -> Draft:
 
 
 async def lost(folder: Path, history: History, at: int) -> list[str]:
-    """What is wrong with the store in that folder, of all that had been acknowledged at that moment."""
+    """Return the problems of the store in that folder, given the entries acknowledged at that moment."""
     try:
         async with await SqliteStore.open(folder) as store:
             wrong = [finding.message for finding in (await store.verify()).findings]

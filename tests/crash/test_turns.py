@@ -1,4 +1,4 @@
-"""A turn goes on by itself after its process was killed, wherever that was, and does nothing twice.
+"""A turn resumes by itself after its process was killed at any point, and does nothing twice.
 
 `make crash` kills ten times as often.
 """
@@ -43,7 +43,7 @@ def whole(undisturbed: Mapping[str, Undisturbed], scene: str) -> Undisturbed:
 def test_a_conversation_survives_a_kill_at_every_step_boundary(
     forks: Zygote, scene: str, whole: Undisturbed, places: str, tmp_path: Path
 ) -> None:
-    """One history that is killed wherever it comes for the first time."""
+    """One conversation is killed at each boundary that it reaches for the first time."""
     pattern, least = PLACES[places]
     history = History(forks, tmp_path / "killed", scene)
     evidence = history.play(repeat(Fate(kill_at_new=pattern)))

@@ -1,4 +1,4 @@
-"""How a container is described to an engine: closed in both strategies, and as small as anybody says."""
+"""The description of a container for the engine: isolated in both strategies, with the configured limits."""
 
 import os
 import tarfile

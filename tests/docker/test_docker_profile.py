@@ -1,4 +1,4 @@
-"""A profile makes containers smaller and never more capable, whoever wrote it."""
+"""A profile can only make containers smaller, never more capable."""
 
 from pathlib import Path
 

@@ -14,7 +14,7 @@ from timeloom.sandbox.docker.guest.relay import Pair
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """The outer ends of two connections that a pair joins, in a loop of its own."""
+    """The outer ends of two connections that a pair joins, in a separate event loop."""
     inner, near = socket.socketpair()
     outer, far = socket.socketpair()
     selector = selectors.DefaultSelector()

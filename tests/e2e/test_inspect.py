@@ -43,7 +43,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two turns with what was pruned, summed up, is large and is hostile."""
+    """Two turns with pruned, summarised, large and hostile blocks."""
     folder = tmp_path_factory.mktemp("odd")
     one, two = TurnId("turn_1"), TurnId("turn_2")
     path = "fi:turn_1.user.attachments/photo.png"

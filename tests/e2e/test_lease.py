@@ -1,4 +1,4 @@
-"""Two programs that open one conversation: one has it, the other is told who, and a dead one has nothing."""
+"""Two programs open one conversation: one holds its lease, the other gets its name, and a dead one holds nothing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`timeloom model check` as a process of its own."""
+"""`timeloom model check` as a separate process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`timeloom model serve` as a process of its own."""
+"""`timeloom model serve` as a separate process."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The server's settings as their user meets them: variables, keys that are added while it runs, and what is refused."""
+"""The server's settings end to end: variables, keys added while it runs, and refused values."""
 
 import json
 import os

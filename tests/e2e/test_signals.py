@@ -1,4 +1,4 @@
-"""A command that is told to end by a signal cleans up, and says by its exit code which signal it was."""
+"""A command that a signal ends cleans up and reports the signal in its exit code."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ def groups_of(process: "subprocess.Popen[str]") -> list[str]:
 
 
 def left_of(process: "subprocess.Popen[str]", inside: Sequence[int], runs: Path) -> list[str]:
-    """What is still there of the programs that it ran."""
+    """Return the processes that remain of the programs it ran."""
     processes = [str(pid) for pid in inside if is_alive(pid)]
     return [*processes, *groups_of(process), *(folder.name for root in runs.iterdir() for folder in root.iterdir())]
 

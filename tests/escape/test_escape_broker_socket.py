@@ -1,4 +1,4 @@
-"""The door: the one way out, and what comes through it that is not a question."""
+"""The broker socket is the only way out, and it survives input that is not a request."""
 
 import msgspec
 
@@ -74,7 +74,7 @@ for token in ({token!r}, "", "x" * 32, line._token[:-1], line._token + "0"):
 
 
 def test_a_tool_that_is_not_allowed_is_not_called(stage: Stage) -> None:
-    """The program says what it likes; what is allowed is decided outside."""
+    """The program may claim anything; the broker outside decides."""
     broker = TableBroker(allowed=frozenset())
     names = ("bank.pay", "web.search", "../web.search", "")
     done = stage.run(f"import io_tools\nfor name in {names}: print(io_tools.tool_call(name, {{}}))\n", broker)

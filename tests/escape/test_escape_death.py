@@ -1,4 +1,4 @@
-"""The death of a supervisor: its programs die with it, and what it left on disk goes when the next one starts."""
+"""A supervisor dies: its programs die with it, and the next supervisor removes its files."""
 
 import asyncio
 import signal
@@ -36,7 +36,7 @@ def groups() -> list[str]:
 
 
 def open_and_close(folder: Path) -> None:
-    """What the next supervisor does."""
+    """Clean up as the next supervisor does."""
 
     async def work() -> None:
         sandbox = LocalSandbox(LocalSettings(folder=folder, warm=0))
@@ -47,7 +47,7 @@ def open_and_close(folder: Path) -> None:
 
 
 def wait_until_gone() -> None:
-    """The kernel kills the processes in its own time; that they go at all is what is tested."""
+    """The kernel kills the processes at some point; the test is that they disappear at all."""
     while alive(MARK):
         time.sleep(0.01)
 

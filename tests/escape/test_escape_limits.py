@@ -62,7 +62,7 @@ print("ESCAPED")
 
 
 def test_a_removed_program_that_runs_is_counted(stage: Stage) -> None:
-    """What it was started from stays on disk, whatever it maps."""
+    """The executable of a running process stays on disk after its removal."""
     done = stage.run(
         """
 import shutil, subprocess
@@ -194,7 +194,7 @@ def test_files_that_the_kernel_keeps_in_memory_are_not_its_memory(stage: Stage) 
 
 
 def test_those_who_count_are_not_held_up(stage: Stage) -> None:
-    """By more mappings than anybody reads."""
+    """The number of mappings exceeds the number that the watchdog reads."""
     code = """
 import mmap
 file = os.open("mapped", os.O_RDWR | os.O_CREAT)

@@ -11,7 +11,7 @@ from tests.escape.escape_harness import Stage
 
 @pytest.fixture(name="listening")
 def _listening() -> Generator[list[socket.socket]]:
-    """Listeners of ours: TCP and UDP on loopback, and a socket with an abstract name; nobody comes."""
+    """Host listeners: TCP and UDP on loopback and an abstract socket; none receives a connection."""
     tcp = socket.create_server(("127.0.0.1", 0))
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Leavings: what a program puts into its folders for us to stumble over."""
+"""Hostile output folders: links, devices and names that a program leaves for the host to read."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ TURN = "turn_1770603271112_2yz1lp"
 
 
 def read(root: Path, name: str) -> bytes:
-    """As the exec tool reads what a program left."""
+    """Read the output folder like the exec tool."""
     descriptor = open_beneath(root, PhysicalPath(f"{TURN}/files/{name}"))
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
@@ -30,7 +30,7 @@ def refused(root: Path, name: str) -> bool:
 
 
 def test_links_pipes_and_devices_lead_nowhere(stage: Stage) -> None:
-    """They are made, they are refused when they are collected, and what they point to outlives their removal."""
+    """A program can create them, collecting refuses them, and their targets survive their removal."""
     secret = stage.outside / "secret.txt"
     code = f"""
 import os, socket

@@ -1,4 +1,4 @@
-"""The system: files, processes and secrets of the host, and what the kernel would do for others."""
+"""Files, processes and secrets of the host, and privileged system calls."""
 
 import os
 import platform
@@ -197,7 +197,7 @@ print(open("/proc/self/status").read())
 
 
 def test_what_it_leaves_does_not_belong_to_root(stage: Stage) -> None:
-    """A file with the bit that makes others run it as its owner is harmless if its owner is nobody."""
+    """A setuid file is harmless if its owner is an unused uid."""
     code = """
 import os, shutil
 shutil.copy("/usr/bin/env", os.path.join(OUT_DIR, "env"))

@@ -1,4 +1,4 @@
-"""Programs in tasks that try to get out: what is held by the executor's own confinement, without namespaces."""
+"""Programs in tasks that try to escape: the executor confines them without namespaces."""
 
 import json
 import socket
@@ -27,10 +27,10 @@ NEEDS_LANDLOCK = frozenset(
         "write_to_tmp",
     }
 )
-"""What only Landlock refuses; docs/fargate.md says why a task can do without."""
+"""What only Landlock refuses; docs/how-to/run-programs-on-fargate.md says why a task can do without."""
 
 BEYOND = NEEDS_LANDLOCK if not version() else {"abstract_socket"} if version() < 6 else set[str]()
-"""What the Landlock of this machine's kernel does not refuse; nothing, where it is of Linux 6.12 or newer."""
+"""Attempts that Landlock of this machine's kernel does not refuse; none on Linux 6.12 or newer."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 
 
 class Outside:
-    """What nobody in a sandbox may reach: a port, and a socket with an abstract name."""
+    """Targets that no sandbox may reach: a port and an abstract socket."""
 
     def __init__(self, name: str) -> None:
         self.abstract = name
@@ -50,7 +50,7 @@ class Outside:
         self.port = self._internet.getsockname()[1]
 
     def reached(self) -> bool:
-        """Whether anybody has connected to the port."""
+        """Return whether the port received a connection."""
         self._internet.setblocking(False)
         try:
             connection, _ = self._internet.accept()
@@ -72,7 +72,7 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
 
 
 async def tried(stage: Stage, outside: Outside, folder: Path) -> tuple[Finished, dict[str, str]]:
-    """What came of each attempt."""
+    """Return the result of each attempt."""
     places = folder / "places.json"
     code = ROOT / "src/timeloom/sandbox/remote/supervisor.py"
     places.write_text(json.dumps([outside.port, outside.abstract, str(code)]))

@@ -1,4 +1,4 @@
-"""Programs in tasks: what they are given, what comes back, and that nothing is left in the cloud."""
+"""Programs in tasks: their inputs and outputs, and that nothing remains in the cloud."""
 
 import asyncio
 import json
@@ -283,7 +283,7 @@ async def test_what_callers_that_died_have_left_is_swept_when_it_is_a_day_old(st
 
 
 async def test_a_snapshot_that_was_changed_in_the_bucket_is_not_run(stage: Stage) -> None:
-    """Whoever can write to the bucket, and not read the secret, cannot put another program in place."""
+    """An attacker who can write to the bucket but not read the secret cannot replace the program."""
     sandbox = stage.sandbox()
     stage.aws.ecs.never_runs = True
     program = Program(code="print('ours')", execution_id="exec_1")

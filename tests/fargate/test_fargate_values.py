@@ -1,4 +1,4 @@
-"""What is decided before anything is sent: descriptors by scope, paths in the task, and the form of a launch."""
+"""Values computed before a launch: descriptors by scope, paths in the task, and the launch request."""
 
 import asyncio
 import subprocess

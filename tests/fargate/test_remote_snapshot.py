@@ -1,4 +1,4 @@
-"""Snapshots of folders: what goes into a zip, and what of a zip is never written."""
+"""Snapshots of folders: which files go into a zip, and which entries of a zip are never written."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ ROOM = Room(files=100, bytes=1_000_000)
 
 
 def zipped(place: Path, *entries: tuple[str, bytes], mode: int = 0) -> Path:
-    """A zip with these entries, whatever they are called."""
+    """Return a zip with entries of these names."""
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in entries:
             entry = zipfile.ZipInfo("x")

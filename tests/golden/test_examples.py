@@ -1,4 +1,4 @@
-"""Files in a turn: what the tools that write, read, find and hide them leave, on the timeline and in the prompt."""
+"""Blocks and prompts of turns that write, read, find and hide files."""
 
 import pytest
 

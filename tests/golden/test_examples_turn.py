@@ -1,4 +1,4 @@
-"""The course of a turn: plans, what is refused, what tools return, what arrives meanwhile, and a turn as a whole."""
+"""Blocks and prompts of plans, refusals, tool results, messages during a turn, and a whole turn."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may do what: every operation of the table, asked by everybody it does not belong to and by those it does."""
+"""Authorization: every operation of the table, requested by permitted and by unpermitted users."""
 
 import json
 from collections.abc import Mapping
@@ -43,26 +43,26 @@ BODIES: dict[str, Json] = {
         "metadata": {"conversation_id": "<conversation_id>"},
     },
 }
-"""A body for each operation that takes one; what stands in angles is that of the conversation."""
+"""A body for each operation that takes one; placeholders in angle brackets refer to the conversation."""
 
 QUERIES: dict[str, dict[str, str]] = {
     "search_conversations": {"words": "sesame"},
     "get_file": {"path": "<path>"},
     "get_artifact_url": {"path": "<path>"},
 }
-"""What stands behind the address of each operation that needs it."""
+"""Path suffixes of the operations that need one."""
 
 FITTING: dict[str, int] = {"post_approval": 409, "delete_rerun": 409, "get_comparison": 404}
 """What an operation answers where nothing waits for it, or where there is nothing to compare."""
 
 INSIDE: Mapping[str, Who] = {"post_fetch": "decider", "post_by_rn": "decider", "post_completion": "owner"}
-"""Operations whose body names the conversation: for whoever may ask and not do that to it, it does not exist."""
+"""Operations whose body names the conversation; without permission for it, they answer that it does not exist."""
 
 PROJECT = {"x-timeloom-tenant": "home", "x-timeloom-project": "demo"}
 """The project, for operations whose address names none."""
 
 STRANGERS = ("project", "tenant", "tenant-admin")
-"""Somebody of another project, of another tenant, and an admin of that."""
+"""Users of another project and another tenant, and an admin of the other tenant."""
 
 MEMBERS = frozenset({"bob", "ann", "approver", "admin", "operator"})
 
@@ -79,11 +79,11 @@ ALLOWED: Mapping[Who, frozenset[str]] = {
 """Who may; the conversation is ann's, and the empty token is none."""
 
 SECRET = "sesame"
-"""What stands in the conversation, and in no answer to anybody who may not see it."""
+"""Text of the conversation that no answer to an unpermitted user may contain."""
 
 
 class Target(NamedTuple):
-    """Ann's conversation, and what is in it."""
+    """Ann's conversation and its content."""
 
     conversation_id: str
     turn_id: str
@@ -114,7 +114,7 @@ def filled(template: object, target: Target) -> Json:
 
 
 async def asked(served: Served, operation: Operation, target: Target, token: str) -> tuple[int, str]:
-    """The status, and what is answered, of a stream only its beginning."""
+    """Return the status and the body; of a stream only its beginning."""
     names = target._asdict() | {"tenant": "home", "project": "demo", "call_id": "0123456789ab", "model": "timeloom"}
     query = filled(QUERIES.get(operation.name, {}), target)
     async with served.http.stream(

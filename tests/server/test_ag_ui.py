@@ -54,7 +54,7 @@ async def heard(client: Client, body: Said) -> list[Said]:
 
 
 def check_order(found: list[Said]) -> None:
-    """What begins ends, what is inside is inside, and nothing is outside of the run."""
+    """Assert that every started item ends, that items nest, and that all events are inside the run."""
     opened: list[str] = []
     for event in found:
         kind = str(event["type"])

@@ -1,4 +1,4 @@
-"""The audit trail: what somebody was let in to, decided or removed is kept, whatever came of it."""
+"""The audit trail records accesses, decisions and deletions, successful or not."""
 
 import asyncio
 from pathlib import Path

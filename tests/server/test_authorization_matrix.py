@@ -1,4 +1,4 @@
-"""Conversations in which somebody else takes part: approvers who read and decide, and admins who speak."""
+"""Conversations with other participants: approvers who read and decide, and admins who send messages."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ async def waiting(served: Served, conversation: str = "") -> tuple[str, str]:
 
 
 async def audited(served: Served, user: str) -> list[tuple[str, int]]:
-    """The decisions of somebody on the audit trail."""
+    """Return the decisions of that user on the audit trail."""
     entries: list[Told] = (await served.client("admin").get(AUDIT)).json()["entries"]
     return [(one["call_id"], one.get("status", 0)) for one in entries if one["user"] == user and one.get("call_id")]
 

@@ -8,19 +8,21 @@ from typing import NamedTuple, cast
 
 from markdown_it import MarkdownIt
 
+from tests.harness.repository import ROOT
 from tests.server.server_harness import LIST, Client, Stage, answers, calls, run
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "server.md"
+PAGES = [ROOT / "docs" / "reference" / name for name in ("http-api.md", "http-conversations.md")]
 
 EQUAL = frozenset({"author", "ended", "mime", "origin", "purpose", "reaction", "state", "type", "verdict"})
-"""What has few values, so that the page says the right one."""
+"""Fields with few values, which must equal those on the page."""
 
 WRITES = calls("react.write", path="outputs/ferries.md", content="# Ferries leave at 9:00.\n")
 
 
 def examples() -> list[tuple[str, str]]:
     """Each request with the answer that follows it."""
-    fences = [token for token in MarkdownIt("commonmark").parse(PAGE.read_text()) if token.type == "fence"]
+    tokens = [token for page in PAGES for token in MarkdownIt("commonmark").parse(page.read_text())]
+    fences = [token for token in tokens if token.type == "fence"]
     return [(one.content, two.content) for one, two in pairwise(fences) if (one.info, two.info) == ("http", "json")]
 
 
@@ -34,7 +36,7 @@ async def answered(client: Client, request: str) -> object:
 
 
 class Ids(NamedTuple):
-    """What the page has in braces."""
+    """The placeholders in braces on the page."""
 
     conversation_id: str
     turn_id: str

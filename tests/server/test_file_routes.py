@@ -1,4 +1,4 @@
-"""Files over HTTP: what the agent made for others and what was sent to it, by path and by resource name."""
+"""Files over HTTP: the agent's outputs and the user's attachments, by path and by resource name."""
 
 import hashlib
 import shutil
@@ -42,7 +42,7 @@ PICTURE = bytes(range(256)) * 4000
 def made(
     rel: str, mime: str, *, call: str = "c1", data: bytes | str | None = None, size: int | None = None, **more: object
 ) -> list[AnyBlock]:
-    """What a call leaves of a file: a call, its metadata, and its content where the timeline has it."""
+    """Return the blocks of a file that a tool wrote: a call, its digest, and its content if the timeline has it."""
     path, call_id = f"fi:{TURN}.{rel}", CallId(call)
     said = more.get("visibility", "external")
     visibility: Visibility | None = said if said in ("external", "internal") else None

@@ -1,4 +1,4 @@
-"""Heads of requests: methods, addresses and headers that are not quite what a client would send."""
+"""Malformed request heads: methods, addresses and headers that a correct client would not send."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Keys that are taken back while somebody is connected with them."""
+"""API keys that are revoked while a client is connected with them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Readers who come in the middle of a round: what is on its way is told to them from its beginning, and once."""
+"""Subscribers who join in the middle of a round receive the partial text from its beginning, once."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ WHOLE = {"thinking": THOUGHT, "answer": ANSWER}
 
 
 class PausingModel(ScriptedModel):
-    """A model whose reply is written and not over before somebody says so."""
+    """A model whose reply stays unfinished until the test releases it."""
 
     def __init__(self, *steps: str) -> None:
         super().__init__(parse_script(json.dumps([{"reply": step, "chunk": 7} for step in steps])))
@@ -58,7 +58,7 @@ class Pausing(Stage):
 
 
 def texts(heard: list[Json]) -> dict[str, str]:
-    """By channel, what the deltas say."""
+    """Return the text of the deltas by channel."""
     found: dict[str, str] = {}
     for one in heard:
         assert "cut" not in one
@@ -67,7 +67,7 @@ def texts(heard: list[Json]) -> dict[str, str]:
 
 
 async def joined(client: Client, conversation: str, after: int = 0) -> tuple[list[Json], int]:
-    """The deltas that a reader is told until it has the whole answer, and how many blocks before."""
+    """Return the deltas that a reader receives up to the whole answer, and the number of blocks before it."""
     heard: list[Json] = []
     blocks = 0
     async with client.hearing(conversation, after) as events:
@@ -83,7 +83,7 @@ async def joined(client: Client, conversation: str, after: int = 0) -> tuple[lis
 
 
 async def rest(events: AsyncIterator[Frame]) -> list[Frame]:
-    """What is told up to the end of the turn."""
+    """Return the events up to the end of the turn."""
     heard: list[Frame] = []
     async for frame in events:
         heard.append(frame)
@@ -223,7 +223,7 @@ def test_half_a_citation_of_a_turn_that_was_parked_is_not_part_of_the_next_reply
 
 
 class Printing(Stage):
-    """A stage with a tool that prints more than is kept, and ends when it is told to."""
+    """A server harness with a tool that prints more than is kept, and ends when the test releases it."""
 
     @override
     def registry(self) -> ToolRegistry:

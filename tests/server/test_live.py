@@ -1,4 +1,4 @@
-"""What is sent to a conversation while its turn runs, waits or is over: stored once, and acknowledged twice."""
+"""Messages to a running, waiting or ended turn are stored once and acknowledged on receipt and on use."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Metrics: what is counted, who may read it, and what never stands in a label."""
+"""Metrics: the counted events, the permission to read them, and values that are never in a label."""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ def published(key: Private, kid: str, **more: object) -> dict[str, Any]:
 
 
 class Server:
-    """An issuer: what it publishes can be changed, and it counts who looks."""
+    """An issuer with changeable published documents that counts requests."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -100,7 +100,7 @@ def issuing() -> Generator[Server]:
 
 
 class Uptime:
-    """A clock that goes on when it is told to."""
+    """A clock that advances on demand."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -142,7 +142,7 @@ def test_a_token_of_each_kind_of_key_says_who_it_is() -> None:
 
 
 def forged_with_public_key(server: Server) -> str:
-    """Signed with HS256, with the public key as the secret: what a careless library takes for RS256."""
+    """Signed with HS256 and the public key as secret, which a careless library accepts as RS256."""
     secret = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     _, payload, _ = server.token().split(".")
     header = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"rsa"}').rstrip(b"=").decode()

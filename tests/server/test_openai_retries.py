@@ -1,4 +1,4 @@
-"""What a client of chat completions that tries again by itself comes to: a message that was accepted is said once."""
+"""Automatic retries of a chat completions client do not duplicate an accepted message."""
 
 import asyncio
 from collections.abc import AsyncGenerator

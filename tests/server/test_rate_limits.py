@@ -17,7 +17,7 @@ ANSWER = always(answers("Done."))
 
 
 async def begin_to_say(served: Served, media_type: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection on which a message has begun and does not go on."""
+    """A connection with an incomplete message."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ann\r\n"
     writer.write(f"{head}content-type: {media_type}\r\ncontent-length: 100\r\n\r\n-".encode())
@@ -25,7 +25,7 @@ async def begin_to_say(served: Served, media_type: str) -> tuple[asyncio.StreamR
 
 
 class Uptime:
-    """A clock that goes on when it is told to."""
+    """A clock that advances on demand."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -37,11 +37,11 @@ WRITE = slowly(calls("react.write", path="a.md", content=PAGE), 1, 24)
 ANSWER = "Done, after a while."
 TURN: tuple[Step, ...] = (*MEETS, WRITE, *MEETS, slowly(answers(ANSWER), 1))
 WRITTEN = {"thinking": "hm", "timeline_text": "a note", "canvas": PAGE, "tool": "met", "answer": ANSWER}
-"""What each channel has, in whichever round."""
+"""Return the text of each channel over all rounds."""
 
 
 class Losing:
-    """What a client has that loses its connection after every event, and comes back with the last id it has."""
+    """Return the events of a client that reconnects with its last id after every event."""
 
     def __init__(self) -> None:
         self.held: list[tuple[int, object]] = []
@@ -75,7 +75,7 @@ class Losing:
 
 
 class Meeting(Stage):
-    """A stage with a tool that waits for the client, so that some of what happens is told to it live."""
+    """A server harness with a tool that waits for the client, so that the client receives some events live."""
 
     def __init__(self, folder: Path, losing: Losing) -> None:
         super().__init__(folder)
@@ -132,7 +132,7 @@ ALL_END = {"react.round.start", "react.model.call", "react.turn.end"}
 
 
 class Reader:
-    """What a reader has that keeps its connection, as the documentation says."""
+    """Return the events of a reader that keeps its connection, as documented."""
 
     def __init__(self) -> None:
         self.open: dict[str, str] = {}

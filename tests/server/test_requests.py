@@ -1,4 +1,4 @@
-"""Requests that are not what they should be, and what every response says."""
+"""Malformed requests, and the headers of every response."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""Re-runs: what follows an entry, run again on a fork with a model of one's choice, and both courses side by side."""
+"""Re-runs over HTTP: a fork from an entry with another model, and the comparison of both runs."""
 
 import asyncio
 from pathlib import Path

@@ -27,7 +27,7 @@ def test_a_rerun_that_is_killed_is_not_gone_on_with(tmp_path: Path, monkeypatch:
     (tmp_path / "other" / "script.yaml").write_text(json.dumps(slow))
 
     async def begin(address: str, token: str) -> tuple[str, list[Json]]:
-        """The fork, and what it has once its model was asked for the second time."""
+        """Return the fork and its entries at the second request to its model."""
         async with httpx2.AsyncClient(base_url=address, timeout=PATIENCE_S) as http:
             ann = Client(http, token)
             source = str((await ann.say("When do ferries leave?"))["conversation_id"])

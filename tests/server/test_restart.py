@@ -1,4 +1,4 @@
-"""A server as a process of its own that ends in the middle of a turn: whoever listened goes on where they were."""
+"""A server process ends in the middle of a turn, and its clients continue after the restart."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 WRITES = [calls("react.write", path=f"{n}.md", content=f"text {n}") for n in range(3)]
 PATIENCE_S = 300
-"""For whatever a busy machine may take."""
+"""Allowance for a busy machine."""
 UNENDING_MS = 600_000
 """Between two pieces of a reply that is not to end before the server does."""
 

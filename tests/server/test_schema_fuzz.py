@@ -51,7 +51,7 @@ class Fuzzed:
 
 @contextmanager
 def serving(folder: Path) -> Generator[Fuzzed]:
-    """The server in a thread of its own, for what asks it is not asynchronous."""
+    """Run the server in a separate thread, because its client is not asynchronous."""
     started: list[str] = []
     ready, leave = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()

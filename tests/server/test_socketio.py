@@ -40,7 +40,7 @@ Told = dict[str, Any]
 
 
 class Friend:
-    """Somebody with a Socket.IO client, and what they heard."""
+    """A Socket.IO client and the events that it received."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.client: Any = socketio.AsyncClient(reconnection=False, http_session=session)
@@ -110,7 +110,7 @@ async def begun(served: Served) -> str:
 
 
 async def none_left(served: Served) -> None:
-    """Returns once nobody reads any more."""
+    """Return once there are no readers."""
     while True:
         if not served.place.gate.open_streams and not served.place.hub.readers:
             return

@@ -1,4 +1,4 @@
-"""A program that is steered away from: what it had printed until then is kept, for the person and for the model."""
+"""Steering away from a running program keeps its output so far for the user and the model."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Streams: what a reader assembles is the timeline, each block once, however often the connection is lost."""
+"""Streams: a reader assembles the timeline with each block once, also after lost connections."""
 
 import asyncio
 import json
@@ -129,7 +129,7 @@ def test_a_large_answer_is_whole_in_its_block(tmp_path: Path) -> None:
 
 
 async def assembled(client: Client, conversation: str) -> tuple[list[tuple[int, object]], int]:
-    """What a client has that loses its connection after every single event, and how often it came back."""
+    """Return the events of a client that loses its connection after every event, and its number of reconnects."""
     held: list[tuple[int, object]] = []
     returns = 0
     while True:

@@ -1,4 +1,4 @@
-"""Telemetry: a collector is told of turns, model calls and tools, and of nothing that was said."""
+"""Telemetry: a collector receives turns, model calls and tools, but no message text."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ HEADER = ConversationStarted(tenant="home", project="demo", user="ann")
 
 @contextmanager
 def collector(status: int = 200) -> Generator[tuple[str, list[tuple[str, bytes]]]]:
-    """A collector's address, and what was posted there."""
+    """A collector's address and the posted bodies."""
     posted: list[tuple[str, bytes]] = []
 
     class Taking(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A conversation over a WebSocket: the same events as a stream tells, and what is sent is taken once."""
+"""Conversations over a WebSocket: the same events as a stream, and each message accepted once."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ async def told(held: ClientConnection) -> Told:
 
 
 async def until(held: ClientConnection, event: str) -> list[Told]:
-    """All that is told, up to that event."""
+    """Return all events up to that one."""
     heard: list[Told] = []
     while not heard or heard[-1]["event"] != event:
         heard.append(await told(held))

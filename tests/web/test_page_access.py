@@ -1,4 +1,4 @@
-"""The page for everybody: screen readers, the keyboard, dark and light, and narrow screens."""
+"""Accessibility of the page: screen readers, the keyboard, dark and light mode, and narrow screens."""
 
 import os
 import re

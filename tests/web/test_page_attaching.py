@@ -1,4 +1,4 @@
-"""Files that somebody brings: dropped anywhere, taken back on the way, and refused one by one."""
+"""Attaching files on the page: dropped anywhere, cancelled during upload, and refused one by one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def named(name: str, data: bytes = b"some text") -> FilePayload:
 
 
 class Wire(Protocol):
-    """What is told to the browser itself."""
+    """Commands for the browser itself."""
 
     def send(self, method: str, params: dict[str, object] | None = None) -> object: ...
 
@@ -41,7 +41,7 @@ def wire(page: Page) -> Wire:
 
 
 class Hand:
-    """Somebody who holds a file over the page, as a browser is told of it."""
+    """Drag a file over the page with the events of a browser."""
 
     def __init__(self, page: Page, file: Path) -> None:
         self._page = page

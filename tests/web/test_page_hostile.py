@@ -1,4 +1,4 @@
-"""Whatever others bring is shown as text: nothing of it runs, nothing is asked of another origin."""
+"""Hostile content is shown as text: nothing of it runs, and no other origin receives a request."""
 
 import json
 import re

@@ -145,7 +145,7 @@ def visit(browser: Browser, seeded: Seeded) -> Iterator[Visit]:
 
 
 def look_at_everything(page: Page) -> None:
-    """Opens whatever opens: folded parts, the panels, each file, each block and the newest prompt."""
+    """Open every expandable part: folded parts, the panels, each file, each block and the newest prompt."""
     for part in page.locator(".call-head, .fold, summary").all():
         part.click()
     page.get_by_role("button", name="Sources", exact=True).click()

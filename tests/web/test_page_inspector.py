@@ -1,4 +1,4 @@
-"""The inspector: every block of a timeline, what the model saw in each round, and where its cache broke."""
+"""The inspector: every block of a timeline, the prompt of each round, and where its cache broke."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def second(turn: str) -> tuple[Step, ...]:
 
 @dataclass
 class Served:
-    """Somebody who looks into a conversation, and its blocks."""
+    """A user who inspects a conversation, and its blocks."""
 
     visit: Visit
     blocks: list[dict[str, str]]
@@ -65,7 +65,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Somebody who looks into a conversation of two turns; the second hides what the first wrote."""
+    """A user who inspects a conversation of two turns; the second hides the first one's file."""
     folder = Path(tmp_path_factory.mktemp("inspector"))
     with serving(folder, play("fares", *FIRST)) as server:
         headers = {"authorization": f"Bearer {server.token}", "accept": "text/event-stream"}

@@ -1,4 +1,4 @@
-"""What is read beside the conversation: citations by keyboard and in files, pictures, data, documents that link out."""
+"""Reading beside the conversation: citations by keyboard and in files, pictures, data, documents with links."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What stays: a conversation whose server is started again, and the marks of what went out of sight."""
+"""Reloading a conversation after a server restart, and the marks of hidden content."""
 
 import asyncio
 import getpass

@@ -1,4 +1,4 @@
-"""What a person does beside talking: sources, files, approvals, conversations and feedback."""
+"""Work beside the chat: sources, files, approvals, conversations and feedback."""
 
 import re
 from collections.abc import Iterator

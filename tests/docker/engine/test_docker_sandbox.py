@@ -1,4 +1,4 @@
-"""The container sandbox with a real engine: what a program is closed in by, and that nothing is left of it."""
+"""The container sandbox with a real engine: it confines a program and leaves nothing behind."""
 
 import asyncio
 import json

@@ -61,7 +61,7 @@ class PostRoom(Rooms):
 
 
 class Terminal:
-    """What a person types, and what the screen shows."""
+    """The user's input, and the screen's output."""
 
     def __init__(self, keys: PipeInput) -> None:
         self._keys = keys

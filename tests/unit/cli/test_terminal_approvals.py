@@ -1,4 +1,4 @@
-"""What a turn waits for, as it stands on the timeline."""
+"""The open approval of a turn, read from the timeline."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the terminal says of figures, calls, plans, attachments and questions."""
+"""Labels in the terminal for figures, calls, plans, attachments and questions."""
 
 from pathlib import Path
 

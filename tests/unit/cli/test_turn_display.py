@@ -1,4 +1,4 @@
-"""The report of a turn: what is printed for good, and what is live."""
+"""The display of a turn: permanent lines and live lines."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings: what counts of all that is said, and what is said about what cannot be taken."""
+"""Settings: precedence of their sources, and errors for invalid values."""
 
 import asyncio
 import re
@@ -49,7 +49,7 @@ SAMPLE_WORDS = {
     "server.allow_origins": ("https://a.example", "http://localhost:3000"),
     "server.oidc.algorithms": ("ES256", "EdDSA"),
 }
-"""Two for each list whose words have a form of their own."""
+"""Two values for each list whose items have a special form."""
 
 
 def sample(row: Row, number: int) -> Said:
@@ -106,7 +106,7 @@ def sample_number(default: object, number: int) -> Said:
 
 
 class Speaker(NamedTuple):
-    """Somebody who says a value: how it is put into the sources, and under which name it is found again."""
+    """A source of a value: how it is set, and the name under which it is reported."""
 
     place: str
     put: tuple[str, str, object]
@@ -135,7 +135,7 @@ CASES = [(row, at) for row in ROWS for at in range(len(list(speakers(row))) + 1)
 
 @pytest.mark.parametrize(("row", "at"), CASES, ids=lambda case: case.key if isinstance(case, Row) else str(case))
 def test_of_all_who_say_a_setting_the_first_counts(row: Row, at: int) -> None:
-    """With everybody from `at` on speaking, it is the one at `at` who is heard."""
+    """With values from all sources from `at` on, the source at `at` wins."""
     parts: dict[str, dict[str, Any]] = {"command_line": {}, "bundle": {}, "environ": {}, "toml": {}}
     heard = list(speakers(row))[at:]
     for speaker in heard:
@@ -310,7 +310,7 @@ def test_settings_reach_the_conversation() -> None:
 
 
 class HeardModel(ScriptedModel):
-    """A scripted model that keeps what it was asked."""
+    """A scripted model that records its requests."""
 
     asked: ModelRequest | None = None
 

@@ -1,4 +1,4 @@
-"""Settings of context: what is said there is what conversations are held with."""
+"""Settings of the context window are applied to conversations."""
 
 from tests.harness.config import settings_of
 from timeloom.app import Setting

@@ -1,4 +1,4 @@
-"""The file of settings: what it may say, where it is found, and what is said about a wrong one."""
+"""The settings file: its content, its location, and errors for an invalid one."""
 
 import os
 import tomllib
@@ -245,7 +245,7 @@ STATEMENTS = st.one_of(
 
 @given(st.lists(STATEMENTS, max_size=8))
 def test_the_line_of_a_key_is_where_its_statement_begins(parts: list[str]) -> None:
-    """Each statement stands in a table of its own, so that all keys differ."""
+    """Each statement is in a separate table, so that all keys differ."""
     text, wanted = "", dict[tuple[str, ...], int]()
     for number, part in enumerate(parts):
         text += f"[t{number}]\n"

@@ -27,7 +27,7 @@ def policies_of(toml: str) -> list[str]:
 
 
 def ruling(toml: str, tool_id: str, effect: Effect = "pure", *origins: Origin, calls_before: int = 0) -> Ruling:
-    """What the policies of these settings say of a call."""
+    """Return the verdict of the configured policies on a call."""
     step = ToolStep(tool_id=tool_id, params="{}", effect=effect, calls_before=calls_before)
     caller = Caller(tenant="t", project="p", user="u")
     proposal = Proposal(step=step, caller=caller, origins=frozenset(origins))

@@ -1,4 +1,4 @@
-"""Token estimates: near the truth on every kind of text, and corrected by what is reported."""
+"""Token estimates: close for every kind of text, and corrected by reported usage."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""A pace lets many through at once and then only so many a second."""
+"""A token bucket allows a burst and then a fixed rate per second."""
 
 from hypothesis import given
 from hypothesis import strategies as st

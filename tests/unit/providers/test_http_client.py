@@ -39,7 +39,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def served(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncGenerator[str]:
-    """The address of a server that does whatever the handler does with each connection."""
+    """The address of a server that runs the handler for each connection."""
     tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def handled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

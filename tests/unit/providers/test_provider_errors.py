@@ -1,4 +1,4 @@
-"""What a service's refusal means, and what of it is shown."""
+"""Errors of model services: their classification and the shown message."""
 
 import pytest
 from hypothesis import given

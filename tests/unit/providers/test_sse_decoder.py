@@ -1,4 +1,4 @@
-"""Server-sent events: the standard's rules, whatever the pieces, within bounds."""
+"""Server-sent events: the standard's rules for every way of cutting the stream, within bounds."""
 
 import re
 

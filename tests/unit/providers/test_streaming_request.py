@@ -1,4 +1,4 @@
-"""The exchange with a service: its bounds, and what the contract leaves to each service."""
+"""The exchange with a model service: its bounds, and the parts that differ by service."""
 
 import asyncio
 

@@ -34,7 +34,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
 
 
 class Peer:
-    """Somebody who has connected and says whatever they like."""
+    """A connected client that sends arbitrary bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer

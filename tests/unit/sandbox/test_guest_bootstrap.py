@@ -1,4 +1,4 @@
-"""The bootstrap runs the program that it is sent, and gives it what it may use."""
+"""The bootstrap runs the program that it receives, and provides its modules and functions."""
 
 import ast
 import asyncio
@@ -25,7 +25,7 @@ def anyio_backend() -> str:
 
 
 async def printed(root: Path, code: str, broker: TableBroker | None = None, *stubs: ToolStub) -> object:
-    """What a program that ends well printed, read as JSON."""
+    """Return the output of a program that ends without an error, decoded as JSON."""
     async with inside(root) as here:
         ended = await here.run("import json\n" + code, broker, stubs)
     assert (ended.code, ended.err) == (0, "")
@@ -58,7 +58,7 @@ print(json.dumps([found, OUT_DIR.exists(), f"{OUT_DIR}" == str(Path(OUT_DIR)), O
 
 
 async def test_libraries_find_no_sendmsg_and_do_without_it(tmp_path: Path) -> None:
-    """It is refused in sandboxes; asyncio of Python 3.12 and newer would take it for what is too much for a socket."""
+    """Sandboxes refuse it; asyncio of Python 3.12 and newer would mistake it for a full socket."""
     code = """
 import asyncio, multiprocessing, socket
 ours, theirs = socket.socketpair()

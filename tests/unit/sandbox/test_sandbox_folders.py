@@ -1,4 +1,4 @@
-"""Run folders: made, measured, removed whatever was put into them, and swept when their supervisor is dead."""
+"""Run folders are created, measured, removed with any content, and swept after their supervisor has died."""
 
 import os
 import subprocess

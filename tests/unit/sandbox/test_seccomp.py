@@ -20,14 +20,14 @@ FCNTL: dict[Machine, int] = {"x86_64": 72, "aarch64": 25}
 
 
 def judged(machine: Machine, number: int, *arguments: int, architecture: int | None = None) -> int:
-    """What the filter returns for that call."""
+    """Return the filter's verdict on that call."""
     arch = ARCHITECTURES[machine] if architecture is None else architecture
     data = struct.pack("=IIQ6Q", number, arch, 0, *arguments, *[0] * (6 - len(arguments)))
     return _judged(seccomp_filter(machine), data)
 
 
 def judged_besides(machine: Machine, number: int, *arguments: int) -> int:
-    """What the filter returns that there is where no group counts memory."""
+    """Return the verdict of the filter that is used without a memory cgroup."""
     data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, *arguments, *[0] * (6 - len(arguments)))
     return _judged(uncounted_filter(machine), data)
 

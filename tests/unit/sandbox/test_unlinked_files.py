@@ -1,4 +1,4 @@
-"""Held files and hidden processes: what is found of those that have seen to it that little is told of them."""
+"""Unlinked open files and hidden processes are found although they conceal themselves."""
 
 import codecs
 import ctypes
@@ -29,7 +29,7 @@ libc.mmap.restype = ctypes.c_void_p
 
 
 def as_nobody(folder: Path, work: Callable[[], object]) -> str:
-    """What work comes to that is done in that folder by a user who has no rights, whoever we are."""
+    """Return the result of the function, run in that folder by an unprivileged user."""
     if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)
     # Such a user may not be able to import anything.
@@ -105,7 +105,7 @@ def held(tree: Tree) -> Held:
 
 
 def test_removed_files_are_found_that_are_mapped_and_not_open(tmp_path: Path) -> None:
-    """Their size is told to root; of others it is known that there is one."""
+    """Root gets their size; other users only learn that there is one."""
 
     def look() -> object:
         with process(mapped) as tree:

@@ -1,4 +1,4 @@
-"""Watching: what a tree of processes uses, what it prints, and which limit it has passed."""
+"""The watchdog measures a process tree's usage and output, and names the exceeded limit."""
 
 import asyncio
 import os

@@ -19,7 +19,7 @@ CAP = Cap(scope=TREE, tokens=LIMIT)
 
 @dataclass
 class Flight:
-    """A call that was granted: what it said, what it will cost, whether its process lives."""
+    """A granted call: its stated maximum, its cost, and whether its process lives."""
 
     said: int | None
     cost: int
@@ -83,7 +83,7 @@ acts = st.lists(
 
 
 def played(measure: Measure, acts: list[Act]) -> Scope:
-    """What becomes of a scope; in the end everything is settled."""
+    """Run the calls of a scope until everything is settled."""
     scope = Scope(measure)
     for act, (said, cost), at in acts:
         if act == "ask":

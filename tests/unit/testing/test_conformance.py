@@ -1,4 +1,4 @@
-"""The conformance suite, over scripted models: what is right scores, what is wrong does not."""
+"""The conformance suite over scripted models: correct replies score, wrong ones do not."""
 
 import asyncio
 import json

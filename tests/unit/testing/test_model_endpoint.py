@@ -146,7 +146,7 @@ CALLING = """
 
 
 async def offered(url: str, path: str, number: int, name: str, *, stream: bool) -> str:
-    """What a client gets that offers one tool of this name."""
+    """Return the answer to a client that offers one tool of this name."""
     tool = {"name": name, "type": "function", "function": {"name": name}}
     body = {"model": "m", "messages": messages(number), "tools": [tool], "stream": stream}
     async with httpx2.AsyncClient(base_url=url) as client:

@@ -1,4 +1,4 @@
-"""What the local model does next, with the real router and without the model's own words."""
+"""The next step of the local model, with the real router and placeholder text."""
 
 import json
 

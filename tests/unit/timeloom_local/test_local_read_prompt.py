@@ -1,4 +1,4 @@
-"""What the local model reads in a prompt: rendered by the runtime's own renderer."""
+"""The local model's reading of a prompt from the runtime's renderer."""
 
 from timeloom.ports.model import ModelRequest, TextSegment
 from timeloom.testing.conformance.cases import Case, FailedCall, FileWritten, Noticed, Scene

@@ -1,4 +1,4 @@
-"""What the local model takes from a message by rules."""
+"""The local model's rules that extract values from a message."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Whole turns with the local model and its real weights: what a newcomer sees."""
+"""Whole turns with the local model and its real weights, as a new user runs them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -86,7 +86,7 @@ def answer(blocks: list[AnyBlock]) -> str:
 
 
 def newest(data_dir: Path, name: str) -> str:
-    """What the file says in the newest turn that has it."""
+    """Return the file's content in the newest turn that has it."""
     return max(data_dir.glob(f"workspaces/*/turn_*/files/{name}")).read_text()
 
 

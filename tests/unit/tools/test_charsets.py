@@ -1,4 +1,4 @@
-"""Texts in the charsets that somebody says they are in."""
+"""Decoding texts in their declared charsets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stands in parameters for something else is replaced: references by text, written paths by the current turn's."""
+"""Parameters: references are replaced by text, and write paths by those of the current turn."""
 
 import asyncio
 import json

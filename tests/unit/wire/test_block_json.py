@@ -1,4 +1,4 @@
-"""The JSON form of blocks: exact, lossless, and forgiving to what it does not know."""
+"""The JSON form of blocks is exact and lossless, and accepts unknown fields."""
 
 import json
 from typing import cast

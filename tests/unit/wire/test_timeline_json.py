@@ -1,4 +1,4 @@
-"""Exports show the log as it stands now: what is hidden, edited or no longer the newest says so."""
+"""Exports show the current log, and mark hidden, edited and superseded blocks."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-/** Requests to the server: typed by its OpenAPI document, with problems as errors that say what to do. */
+/** HTTP requests to the server, typed by its OpenAPI document. Problem responses become a `ProblemError`. */
 import type { components } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -17,34 +17,40 @@ export class ProblemError extends Error {
   }
 }
 
-let home = { tenant: "local", project: "default" };
+let current = { tenant: "local", project: "default" };
 
-/** All requests from here on are about this project. */
-export function enter(tenant: string, project: string): void {
-  home = { tenant, project };
+/** Set the project that all further requests address. */
+export function setProject(tenant: string, project: string): void {
+  current = { tenant, project };
 }
 
-/** The address of a resource: parts are encoded, tenant and project come first. */
-export function address(family: string, ...parts: string[]): string {
-  return ["", family, home.tenant, home.project, ...parts].map(encodeURIComponent).join("/");
+/** Return the path of a resource of the current project, with each part URL-encoded. */
+export function apiPath(family: string, ...parts: string[]): string {
+  return ["", family, current.tenant, current.project, ...parts].map(encodeURIComponent).join("/");
 }
 
 export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
-  const said = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return said.length ? `${path}?${new URLSearchParams(said.map(([key, value]) => [key, String(value)]))}` : path;
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return given.length ? `${path}?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : path;
+}
+
+interface ProblemBody {
+  code?: string;
+  detail?: string;
+  title?: string;
 }
 
 export async function problemOf(response: Response): Promise<ProblemError> {
   let code = "";
   let detail = "";
   try {
-    const said = (await response.json()) as { code?: string; detail?: string; title?: string };
-    code = said.code ?? "";
-    detail = said.detail || said.title || "";
+    const problem = (await response.json()) as ProblemBody;
+    code = problem.code ?? "";
+    detail = problem.detail || problem.title || "";
   } catch {
     detail = "";
   }
-  return new ProblemError(response.status, code, detail || `the server answered ${response.status}`);
+  return new ProblemError(response.status, code, detail || `The server returned status ${response.status}.`);
 }
 
 export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -57,7 +63,7 @@ export async function request<T>(method: string, path: string, body?: unknown): 
   try {
     response = await fetch(path, init);
   } catch {
-    throw new ProblemError(0, "unreachable", "The server cannot be reached. What you wrote is kept; try again in a moment.");
+    throw new ProblemError(0, "unreachable", "The server is unreachable. Your text is still here: try again in a moment.");
   }
   if (!response.ok) throw await problemOf(response);
   return (response.status === 204 ? undefined : await response.json()) as T;
@@ -66,40 +72,40 @@ export async function request<T>(method: string, path: string, body?: unknown): 
 export const get = <T>(path: string) => request<T>("GET", path);
 export const post = <T>(path: string, body: unknown) => request<T>("POST", path, body);
 
-/** That an upload was stopped before all of it was on its way: the server took nothing of it. */
-export const STOPPED = "upload_stopped";
+/** The code of an upload that was aborted before it was complete, so the server stored nothing. */
+export const UPLOAD_ABORTED = "upload_aborted";
 
 /**
- * Sends a form with files and tells how much of it is on its way; fetch cannot say that. It can be stopped until all of it
- * is: from then on the server may have taken it.
+ * Send a form with files and report the progress, which `fetch` cannot do. Aborting works until the upload is complete:
+ * after that the server may have stored it.
  */
-export function upload<T>(path: string, form: FormData, progress: (share: number) => void, stop?: AbortSignal): Promise<T> {
+export function upload<T>(path: string, form: FormData, progress: (share: number) => void, abort?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const sending = new XMLHttpRequest();
-    sending.open("POST", path);
+    const xhr = new XMLHttpRequest();
+    xhr.open("POST", path);
     let share = 0;
-    sending.upload.onprogress = (event) => {
+    xhr.upload.onprogress = (event) => {
       if (!event.lengthComputable) return;
       share = event.loaded / event.total;
       progress(share);
     };
-    sending.upload.onload = () => {
+    xhr.upload.onload = () => {
       share = 1;
       progress(share);
     };
-    stop?.addEventListener("abort", () => share < 1 && sending.abort());
-    sending.onabort = () => reject(new ProblemError(0, STOPPED, "Nothing was sent yet."));
-    sending.onerror = () => reject(new ProblemError(0, "unreachable", "The upload was cut off. The files are still here; send again."));
-    sending.onload = () => {
-      let said: { code?: string; detail?: string; title?: string } = {};
+    abort?.addEventListener("abort", () => share < 1 && xhr.abort());
+    xhr.onabort = () => reject(new ProblemError(0, UPLOAD_ABORTED, "The upload was cancelled. Nothing was sent."));
+    xhr.onerror = () => reject(new ProblemError(0, "unreachable", "The upload failed. Your files are still attached: send the message again."));
+    xhr.onload = () => {
+      let body: ProblemBody = {};
       try {
-        said = JSON.parse(sending.responseText) as typeof said;
+        body = JSON.parse(xhr.responseText) as ProblemBody;
       } catch {
-        said = {};
+        body = {};
       }
-      if (sending.status < 300) resolve(said as T);
-      else reject(new ProblemError(sending.status, said.code ?? "", said.detail || said.title || `the server answered ${sending.status}`));
+      if (xhr.status < 300) resolve(body as T);
+      else reject(new ProblemError(xhr.status, body.code ?? "", body.detail || body.title || `The server returned status ${xhr.status}.`));
     };
-    sending.send(form);
+    xhr.send(form);
   });
 }

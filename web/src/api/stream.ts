@@ -1,27 +1,28 @@
-/** The stream of a conversation: read from the block after the last one that is known, again and again until it is closed. */
-import { address, problemOf, ProblemError } from "./client";
+/** The event stream of a conversation: resumes after the last known block and reconnects until it is closed. */
+import { apiPath, problemOf, ProblemError } from "./client";
 
 export interface StreamEvent {
   event: string;
   data: unknown;
 }
 
-/** Lost is tried again; closed is for good. */
+/** A lost connection is retried; a closed one is not. */
 export type Connection = "connecting" | "live" | "lost" | "closed";
 
 export interface StreamListener {
-  /** The last block that is known: what the server goes on after. */
-  after: () => number;
-  tell: (events: StreamEvent[]) => void;
-  connection: (state: Connection, problem?: ProblemError) => void;
+  /** Return the seq of the last known block. The server resumes after it. */
+  lastSeq: () => number;
+  onEvents: (events: StreamEvent[]) => void;
+  onConnection: (state: Connection, problem?: ProblemError) => void;
 }
 
 const FIRST_WAIT_MS = 300;
-const LONGEST_WAIT_MS = 4000;
-/** The server sends a comment every 15 seconds; a stream that is silent for longer is dead without anybody having said so. */
-const SILENCE_MS = 40000;
+const MAX_WAIT_MS = 4000;
+/** The server sends a comment every 15 seconds, so a longer silence means that the connection is dead. */
+const MAX_SILENCE_MS = 40000;
 
-export function follow(conversation: string, listener: StreamListener): () => void {
+/** Follow a conversation's stream until the returned function is called. */
+export function subscribe(conversation: string, listener: StreamListener): () => void {
   const closing = new AbortController();
   void run(conversation, listener, closing.signal);
   return () => closing.abort();
@@ -30,45 +31,45 @@ export function follow(conversation: string, listener: StreamListener): () => vo
 async function run(conversation: string, listener: StreamListener, closed: AbortSignal): Promise<void> {
   let wait = FIRST_WAIT_MS;
   while (!closed.aborted) {
-    listener.connection("connecting");
+    listener.onConnection("connecting");
     try {
       await read(conversation, listener, closed, () => (wait = FIRST_WAIT_MS));
     } catch (error) {
       if (closed.aborted) return;
       if (error instanceof ProblemError && [401, 403, 404].includes(error.status)) {
-        listener.connection("closed", error);
+        listener.onConnection("closed", error);
         return;
       }
     }
     if (closed.aborted) return;
-    listener.connection("lost");
+    listener.onConnection("lost");
     await pause(wait, closed);
-    wait = Math.min(wait * 2, LONGEST_WAIT_MS);
+    wait = Math.min(wait * 2, MAX_WAIT_MS);
   }
 }
 
-async function read(conversation: string, listener: StreamListener, closed: AbortSignal, opened: () => void): Promise<void> {
+async function read(conversation: string, listener: StreamListener, closed: AbortSignal, onOpen: () => void): Promise<void> {
   const attempt = new AbortController();
   const end = () => attempt.abort();
   closed.addEventListener("abort", end);
   window.addEventListener("offline", end);
-  let silence = window.setTimeout(end, SILENCE_MS);
+  let silence = window.setTimeout(end, MAX_SILENCE_MS);
   try {
-    const response = await fetch(address("chat", conversation, "stream"), {
-      headers: { accept: "text/event-stream", "last-event-id": String(listener.after()) },
+    const response = await fetch(apiPath("chat", conversation, "stream"), {
+      headers: { accept: "text/event-stream", "last-event-id": String(listener.lastSeq()) },
       credentials: "same-origin",
       signal: attempt.signal,
     });
     if (!response.ok || !response.body) throw await problemOf(response);
-    listener.connection("live");
-    opened();
-    const parse = parser(listener.tell);
+    listener.onConnection("live");
+    onOpen();
+    const parse = parser(listener.onEvents);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
       window.clearTimeout(silence);
-      silence = window.setTimeout(end, SILENCE_MS);
+      silence = window.setTimeout(end, MAX_SILENCE_MS);
       parse(value);
     }
   } finally {
@@ -79,11 +80,11 @@ async function read(conversation: string, listener: StreamListener, closed: Abor
   }
 }
 
-/** Feeds pieces of a stream; tells whole events, those of one piece together. */
-export function parser(tell: (events: StreamEvent[]) => void): (piece: string) => void {
+/** Return a function that parses chunks of a stream. It calls `onEvents` once per chunk with the events completed by it. */
+export function parser(onEvents: (events: StreamEvent[]) => void): (chunk: string) => void {
   let rest = "";
-  return (piece) => {
-    rest += piece;
+  return (chunk) => {
+    rest += chunk;
     const found: StreamEvent[] = [];
     for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
       const lines = rest.slice(0, end).split("\n");
@@ -96,21 +97,21 @@ export function parser(tell: (events: StreamEvent[]) => void): (piece: string) =
       }
       if (data) found.push({ event, data: JSON.parse(data) as unknown });
     }
-    if (found.length) tell(found);
+    if (found.length) onEvents(found);
   };
 }
 
-/** Waits so long, or until the network is back or it is closed. */
+/** Wait for the given time, but stop waiting when the network is back or `closed` is aborted. */
 export function pause(ms: number, closed: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const go = () => {
+    const resume = () => {
       window.clearTimeout(timer);
-      window.removeEventListener("online", go);
-      closed.removeEventListener("abort", go);
+      window.removeEventListener("online", resume);
+      closed.removeEventListener("abort", resume);
       resolve();
     };
-    const timer = window.setTimeout(go, ms);
-    window.addEventListener("online", go);
-    closed.addEventListener("abort", go);
+    const timer = window.setTimeout(resume, ms);
+    window.addEventListener("online", resume);
+    closed.addEventListener("abort", resume);
   });
 }

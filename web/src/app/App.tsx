@@ -1,4 +1,4 @@
-/** The page: conversations on the left, the open one in the middle, and beside it what it is looked at with. */
+/** The page: the list of conversations, the open conversation and the side panel. */
 import { useEffect } from "react";
 import { Conversation } from "../conversation/Conversation";
 import { focusComposer } from "../conversation/draft";
@@ -7,21 +7,22 @@ import { Sidebar } from "../sidebar/Sidebar";
 import { CitationCard } from "../sources/CitationCard";
 import { SidePanel } from "./SidePanel";
 import { useRoute } from "./route";
-import { closeConversation, comeIn, openConversation, usePage } from "./store";
+import { signIn, useAppStore } from "./appStore";
+import { closeConversation, openConversation } from "./liveConversation";
 
 export function App() {
-  const entered = usePage((state) => state.entered);
-  const toast = usePage((state) => state.toast);
+  const authState = useAppStore((state) => state.authState);
+  const toast = useAppStore((state) => state.toast);
   const route = useRoute();
-  useEffect(() => void comeIn(), []);
+  useEffect(() => void signIn(), []);
   useEffect(() => {
-    if (entered !== "yes") return;
+    if (authState !== "signedIn") return;
     if (route) openConversation(route);
     else closeConversation();
-  }, [route, entered]);
+  }, [route, authState]);
   useTitle();
-  if (entered === "asking") return <div className="starting" aria-busy="true" />;
-  if (entered !== "yes") return <Login />;
+  if (authState === "checking") return <div className="starting" aria-busy="true" />;
+  if (authState !== "signedIn") return <Login />;
   return (
     <div className="page">
       <button type="button" className="skip" onClick={focusComposer}>Skip to the message field</button>
@@ -37,7 +38,7 @@ export function App() {
 }
 
 function useTitle() {
-  const title = usePage((state) => state.open?.timeline.title ?? "");
+  const title = useAppStore((state) => state.open?.timeline.title ?? "");
   useEffect(() => {
     document.title = title ? `${title} · timeloom` : "timeloom";
   }, [title]);

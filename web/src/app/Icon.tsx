@@ -1,4 +1,4 @@
-/** Icons, drawn with the colour of the text around them. */
+/** Icons in the colour of the surrounding text. */
 const PATHS = {
   plus: "M8 3v10M3 8h10",
   close: "M4 4l8 8M12 4l-8 8",

@@ -1,8 +1,8 @@
-/** The panel beside the conversation: one subject at a time. */
+/** The panel beside the conversation: sources, files or the inspector. */
 import { lazy, Suspense, useEffect, useState, type CSSProperties } from "react";
 import { Divider } from "./Divider";
 import { Icon } from "./Icon";
-import { show, usePage, type Panel } from "./store";
+import { showPanel, useAppStore, type Panel } from "./appStore";
 
 const PANELS: Record<Exclude<Panel, "">, { title: string; Body: React.LazyExoticComponent<() => React.ReactNode> }> = {
   sources: { title: "Sources", Body: lazy(() => import("../sources/SourcesPanel")) },
@@ -10,29 +10,29 @@ const PANELS: Record<Exclude<Panel, "">, { title: string; Body: React.LazyExotic
   inspector: { title: "Inspector", Body: lazy(() => import("../inspector/InspectorPanel")) },
 };
 
-const WIDTH = "timeloom.panel";
+const WIDTH_KEY = "timeloom.panel";
 
 export function SidePanel() {
-  const panel = usePage((state) => state.panel);
-  const has = usePage((state) => state.open !== null);
+  const panel = useAppStore((state) => state.panel);
+  const isConversationOpen = useAppStore((state) => state.open !== null);
   useEffect(() => {
-    const close = (event: KeyboardEvent) => event.key === "Escape" && !event.defaultPrevented && show("");
+    const close = (event: KeyboardEvent) => event.key === "Escape" && !event.defaultPrevented && showPanel("");
     window.addEventListener("keydown", close);
     return () => window.removeEventListener("keydown", close);
   }, []);
-  const [width, setWidth] = useState(() => Number(window.localStorage.getItem(WIDTH)) || null);
+  const [width, setWidth] = useState(() => Number(window.localStorage.getItem(WIDTH_KEY)) || null);
   const resize = (to: number | null) => {
     setWidth(to);
-    window.localStorage.setItem(WIDTH, String(to ?? ""));
+    window.localStorage.setItem(WIDTH_KEY, String(to ?? ""));
   };
-  if (!panel || !has) return null;
+  if (!panel || !isConversationOpen) return null;
   const { title, Body } = PANELS[panel];
   return (
     <aside className={`panel panel-${panel}`} aria-label={title} style={width ? ({ "--panel": `${width}px` } as CSSProperties) : {}}>
       <Divider width={width} resize={resize} />
       <header className="bar">
         <h2>{title}</h2>
-        <button type="button" className="icon" aria-label={`Close ${title.toLowerCase()}`} onClick={() => show("")}>
+        <button type="button" className="icon" aria-label={`Close ${title.toLowerCase()}`} onClick={() => showPanel("")}>
           <Icon name="close" />
         </button>
       </header>

@@ -1,4 +1,4 @@
-/** Figures as people read them. */
+/** Formats durations, sizes, counts, money and dates for display. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms) || ms < 0) return "";
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -1,4 +1,4 @@
-/** Where the page is: the conversation behind the `#`, which no server ever sees. */
+/** The route: the conversation's id in the URL after `#`, which browsers do not send to the server. */
 import { useSyncExternalStore } from "react";
 
 export function useRoute(): string {
@@ -11,11 +11,11 @@ export function useRoute(): string {
   );
 }
 
-export function go(conversation: string): void {
-  window.location.hash = link(conversation);
+export function navigate(conversation: string): void {
+  window.location.hash = conversationHash(conversation);
 }
 
-export function link(conversation: string): string {
+export function conversationHash(conversation: string): string {
   return conversation ? `#/c/${encodeURIComponent(conversation)}` : "#/";
 }
 

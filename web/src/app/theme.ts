@@ -1,4 +1,4 @@
-/** Light or dark: what the system says, until a person says otherwise. */
+/** Light or dark theme: follows the system unless the user chose one. */
 import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "light" | "dark";
@@ -10,8 +10,8 @@ export function startTheme(): void {
 }
 
 export function theme(): Theme {
-  const kept = window.localStorage.getItem(KEY);
-  return kept === "light" || kept === "dark" ? kept : "system";
+  const stored = window.localStorage.getItem(KEY);
+  return stored === "light" || stored === "dark" ? stored : "system";
 }
 
 export function setTheme(chosen: Theme): void {
@@ -20,7 +20,7 @@ export function setTheme(chosen: Theme): void {
   else document.documentElement.dataset["theme"] = chosen;
 }
 
-/** Whether the page is dark now, as its styles say. */
+/** Whether the page is dark now, according to its computed style. */
 export function useDark(): boolean {
   return useSyncExternalStore(onChange, () => getComputedStyle(document.documentElement).colorScheme === "dark");
 }

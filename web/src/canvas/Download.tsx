@@ -1,24 +1,24 @@
-/** A link that keeps a file: the newest version from the server, an older one from what is known of it here. */
+/** A download link: the newest version comes from the server, an older one from its text in the timeline. */
 import { useEffect, useState } from "react";
 import { Icon } from "../app/Icon";
 
 interface Props {
   name: string;
   url: string;
-  /** The text of an older version. */
+  /** The text of an older version; null for the newest. */
   text: string | null;
 }
 
 export function Download({ name, url, text }: Props) {
-  const [made, setMade] = useState("");
+  const [blobUrl, setBlobUrl] = useState("");
   useEffect(() => {
     if (text === null) return undefined;
     const address = URL.createObjectURL(new Blob([text]));
-    setMade(address);
+    setBlobUrl(address);
     return () => {
       URL.revokeObjectURL(address);
-      setMade("");
+      setBlobUrl("");
     };
   }, [text]);
-  return <a className="download" href={made || url} download={name}><Icon name="download" /> Download</a>;
+  return <a className="download" href={blobUrl || url} download={name}><Icon name="download" /> Download</a>;
 }

@@ -1,32 +1,32 @@
-/** A file on its way: what there is of it, as far as its type can be guessed, kept at its end unless somebody scrolls up. */
+/** A file that the agent is writing. It stays scrolled to its end unless the user scrolls up. */
 import { useLayoutEffect, useRef } from "react";
 import { count } from "../app/format";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 
-/** How near to its end it must be to be kept there while it grows. */
-const NEAR_PX = 80;
+/** Within this distance from the end, the text stays scrolled to the end while it grows. */
+const NEAR_END_PX = 80;
 
 export function Draft({ text }: { text: string }) {
   const box = useRef<HTMLElement>(null);
-  const isNear = useRef(true);
+  const isNearEnd = useRef(true);
   useLayoutEffect(() => {
-    if (box.current && isNear.current) box.current.scrollTop = box.current.scrollHeight;
+    if (box.current && isNearEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
-  const scrolled = () => {
+  const onScroll = () => {
     const at = box.current;
-    if (at) isNear.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_PX;
+    if (at) isNearEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_END_PX;
   };
   const language = languageOf(text);
   return (
-    <section className="draft" aria-label="File on its way" ref={box} onScroll={scrolled} tabIndex={0}>
-      <p className="dim"><span className="shimmer">Being written…</span> {count(text.length)} characters</p>
+    <section className="draft" aria-label="File in progress" ref={box} onScroll={onScroll} tabIndex={0}>
+      <p className="dim"><span className="shimmer">Writing…</span> {count(text.length)} characters</p>
       {language ? <CodeBlock code={text} language={language} growing /> : <Markdown text={text} growing />}
     </section>
   );
 }
 
-/** What it looks like; its name is not known before it is whole. */
+/** Guess the language from the text, because the file's name is not known yet. */
 function languageOf(text: string): string {
   const start = text.trimStart().slice(0, 200);
   if (/^<(!doctype|html|svg|\?xml|[a-z]+[ >])/i.test(start)) return "html";

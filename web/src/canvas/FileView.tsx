@@ -1,11 +1,11 @@
-/** A version of a file, as its type is best looked at. */
+/** Shows a version of a file in the view for its type. */
 import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { table } from "../timeline/blocks";
 import type { Artifact, Version } from "../timeline/model";
 import { HtmlFrame } from "./HtmlFrame";
-import { indented } from "./indent";
+import { indentJson } from "./indent";
 
 const PdfView = lazy(() => import("./PdfView"));
 
@@ -16,24 +16,24 @@ interface Props {
   url: string;
 }
 
-const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
-const DRAWN = "image/svg+xml";
-const RENDERED = new Set(["text/html", "text/markdown", "text/csv", "application/json", "application/pdf", DRAWN, ...PICTURES]);
+const SVG = "image/svg+xml";
+const HAS_PREVIEW = new Set(["text/html", "text/markdown", "text/csv", "application/json", "application/pdf", SVG, ...IMAGES]);
 
-export function hasRendering(mime: string): boolean {
-  return RENDERED.has(mime);
+export function hasPreview(mime: string): boolean {
+  return HAS_PREVIEW.has(mime);
 }
 
 export function FileView({ file, version, asText, url }: Props) {
-  if (PICTURES.has(file.mime)) return <Picture name={file.name} url={url} />;
+  if (IMAGES.has(file.mime)) return <ImageView name={file.name} url={url} />;
   if (file.mime === "application/pdf") return <Suspense fallback={<p className="dim">Loading…</p>}><PdfView name={file.name} url={url} /></Suspense>;
-  if (version.text === null) return <p className="dim">This file cannot be shown here. Download it to open it.</p>;
+  if (version.text === null) return <p className="dim">This file cannot be displayed here. Download it to open it.</p>;
   if (!asText && file.mime === "text/html") return <HtmlFrame html={version.text} name={file.name} />;
   if (!asText && file.mime === "text/markdown") return <Markdown text={version.text} />;
-  if (!asText && file.mime === "text/csv") return <Table text={version.text} />;
-  if (!asText && file.mime === DRAWN) return <Drawing key={version.text} name={file.name} text={version.text} />;
-  if (!asText && file.mime === "application/json") return <Indented text={version.text} />;
+  if (!asText && file.mime === "text/csv") return <CsvView text={version.text} />;
+  if (!asText && file.mime === SVG) return <SvgView key={version.text} name={file.name} text={version.text} />;
+  if (!asText && file.mime === "application/json") return <JsonView text={version.text} />;
   return <CodeBlock code={version.text} language={LANGUAGES[file.mime] ?? extension(file.name)} />;
 }
 
@@ -43,42 +43,42 @@ function extension(name: string): string {
   return name.includes(".") ? name.slice(name.lastIndexOf(".") + 1) : "";
 }
 
-function Picture({ name, url }: { name: string; url: string }) {
+function ImageView({ name, url }: { name: string; url: string }) {
   const [source, setSource] = useState("");
   useEffect(() => {
-    let made = "";
+    let blobUrl = "";
     void fetch(`${url}&disposition=inline`).then(async (response) => {
       if (!response.ok) return;
-      made = URL.createObjectURL(await response.blob());
-      setSource(made);
+      blobUrl = URL.createObjectURL(await response.blob());
+      setSource(blobUrl);
     });
-    return () => URL.revokeObjectURL(made);
+    return () => URL.revokeObjectURL(blobUrl);
   }, [url]);
   return source ? <img className="picture" src={source} alt={name} /> : <p className="dim">Loading…</p>;
 }
 
-/** An SVG as a picture: a browser runs and loads nothing of it there. */
-function Drawing({ name, text }: { name: string; text: string }) {
+/** An SVG in an `img` element, where a browser runs no scripts and loads no resources. */
+function SvgView({ name, text }: { name: string; text: string }) {
   const [source, setSource] = useState("");
-  const [broken, setBroken] = useState(false);
+  const [isBroken, setIsBroken] = useState(false);
   useEffect(() => {
-    const made = URL.createObjectURL(new Blob([text], { type: DRAWN }));
-    setSource(made);
-    return () => URL.revokeObjectURL(made);
+    const blobUrl = URL.createObjectURL(new Blob([text], { type: SVG }));
+    setSource(blobUrl);
+    return () => URL.revokeObjectURL(blobUrl);
   }, [text]);
-  if (broken) return <p className="dim">This picture cannot be drawn. Its source can be read.</p>;
-  return source ? <img className="picture" src={source} alt={name} onError={() => setBroken(true)} /> : null;
+  if (isBroken) return <p className="dim">This image cannot be displayed. Select Source to see its text.</p>;
+  return source ? <img className="picture" src={source} alt={name} onError={() => setIsBroken(true)} /> : null;
 }
 
-function Indented({ text }: { text: string }) {
-  const lines = useMemo(() => indented(text), [text]);
+function JsonView({ text }: { text: string }) {
+  const lines = useMemo(() => indentJson(text), [text]);
   return <CodeBlock code={lines} language="json" />;
 }
 
-const ROWS = 500;
+const MAX_ROWS = 500;
 
-function Table({ text }: { text: string }) {
-  const rows = text.trimEnd().split("\n").slice(0, ROWS + 1).map(cells);
+function CsvView({ text }: { text: string }) {
+  const rows = text.trimEnd().split("\n").slice(0, MAX_ROWS + 1).map(cells);
   const [head, ...body] = rows;
   return (
     <div className="md"><div className="table" tabIndex={0} role="region" aria-label="Table">

@@ -1,29 +1,29 @@
-/** HTML that an agent wrote, in a frame whose document has no origin. Its scripts run when a person says so. */
+/** HTML that the agent wrote, in a sandboxed frame without an origin. Its scripts run only after the user enables them. */
 import { useRef, useState } from "react";
 
-const SCRIPTED = /<script|\son[a-z]+\s*=|javascript:/i;
+const HAS_SCRIPT = /<script|\son[a-z]+\s*=|javascript:/i;
 
 export function HtmlFrame({ html, name }: { html: string; name: string }) {
   const frame = useRef<HTMLIFrameElement>(null);
-  const [running, setRunning] = useState("");
-  const runs = running === html;
+  const [enabledHtml, setEnabledHtml] = useState("");
+  const isEnabled = enabledHtml === html;
   return (
     <>
-      {SCRIPTED.test(html) && !runs && (
+      {HAS_SCRIPT.test(html) && !isEnabled && (
         <p className="frame-bar">
-          <span>Its scripts are off.</span>
-          <button type="button" className="quiet" onClick={() => setRunning(html)}>Run scripts</button>
+          <span>Scripts are disabled.</span>
+          <button type="button" className="quiet" onClick={() => setEnabledHtml(html)}>Run scripts</button>
         </p>
       )}
       <iframe
-        key={`${runs}${html}`}
+        key={`${isEnabled}${html}`}
         ref={frame}
         className="html-frame"
         title={name}
-        src={runs ? "./running.html" : "./frame.html"}
+        src={isEnabled ? "./running.html" : "./frame.html"}
         sandbox="allow-scripts"
         referrerPolicy="no-referrer"
-        // The frame is nobody's origin, so there is no other address to name.
+        // A sandboxed frame has no origin, so "*" is the only possible target.
         onLoad={() => frame.current?.contentWindow?.postMessage(html, "*")}
       />
     </>

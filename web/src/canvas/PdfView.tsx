@@ -1,32 +1,32 @@
-/** A PDF, page by page as pictures: nothing in it runs. */
+/** A PDF, rendered page by page onto canvases. No script in it runs. */
 import { useEffect, useRef, useState } from "react";
-// The legacy build is for browsers of the last years; the other one needs those of the last months.
+// The legacy build supports browsers of the last years; the other build needs very recent ones.
 import * as pdfjs from "pdfjs-dist/legacy/build/pdf.mjs";
 import worker from "pdfjs-dist/legacy/build/pdf.worker.min.mjs?url";
 import "./pdf.css";
 
 pdfjs.GlobalWorkerOptions.workerSrc = worker;
 
-/** More pages than this are not drawn; the file has them. */
-const MOST_PAGES = 50;
-const WIDEST_PX = 900;
+/** Further pages are not rendered. The download has all of them. */
+const MAX_PAGES = 50;
+const MAX_WIDTH_PX = 900;
 
 export default function PdfView({ url, name }: { url: string; name: string }) {
   const box = useRef<HTMLDivElement>(null);
-  const [words, setWords] = useState("Loading…");
+  const [message, setMessage] = useState("Loading…");
   useEffect(() => {
-    const place = box.current;
-    if (!place) return undefined;
-    place.replaceChildren();
+    const container = box.current;
+    if (!container) return undefined;
+    container.replaceChildren();
     const loading = pdfjs.getDocument({ url, enableXfa: false, useWasm: false, useSystemFonts: true });
     let wanted = true;
     void loading.promise
       .then(async (file) => {
-        const last = Math.min(file.numPages, MOST_PAGES);
-        for (let n = 1; n <= last && wanted; n++) place.append(await drawn(file, n, Math.min(place.clientWidth || WIDEST_PX, WIDEST_PX), name));
-        if (wanted) setWords(file.numPages > last ? `The first ${last} of ${file.numPages} pages. Download the file for the rest.` : "");
+        const last = Math.min(file.numPages, MAX_PAGES);
+        for (let n = 1; n <= last && wanted; n++) container.append(await renderPage(file, n, Math.min(container.clientWidth || MAX_WIDTH_PX, MAX_WIDTH_PX), name));
+        if (wanted) setMessage(file.numPages > last ? `Showing the first ${last} of ${file.numPages} pages. Download the file to see the rest.` : "");
       })
-      .catch(() => wanted && setWords("This PDF cannot be shown. Download it to open it."));
+      .catch(() => wanted && setMessage("This PDF cannot be displayed. Download it to open it."));
     return () => {
       wanted = false;
       void loading.destroy();
@@ -35,12 +35,12 @@ export default function PdfView({ url, name }: { url: string; name: string }) {
   return (
     <>
       <div className="pdf" ref={box} />
-      {words && <p className="dim">{words}</p>}
+      {message && <p className="dim">{message}</p>}
     </>
   );
 }
 
-async function drawn(file: pdfjs.PDFDocumentProxy, n: number, width: number, name: string): Promise<HTMLCanvasElement> {
+async function renderPage(file: pdfjs.PDFDocumentProxy, n: number, width: number, name: string): Promise<HTMLCanvasElement> {
   const page = await file.getPage(n);
   const scale = (width / page.getViewport({ scale: 1 }).width) * window.devicePixelRatio;
   const viewport = page.getViewport({ scale });

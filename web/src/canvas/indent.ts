@@ -1,14 +1,14 @@
-/** JSON with a line for each value. Everything in it stays as it was written: numbers, escapes, keys that are there twice. */
+/** Indents JSON without parsing it into values, so that numbers, escapes and duplicate keys stay as written. */
 
-/** More is shown as it is: its lines would only cost time. */
-const MOST_CHARS = 1_000_000;
-const DEEPEST = 100;
+/** Longer texts are shown without indentation, because it would take too long. */
+const MAX_CHARS = 1_000_000;
+const MAX_DEPTH = 100;
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** The same where it is no JSON, too long or nested too deep. */
-export function indented(text: string): string {
-  if (text.length > MOST_CHARS || !isJson(text)) return text;
+/** Return the text with one value per line, or unchanged if it is not JSON, too long or too deeply nested. */
+export function indentJson(text: string): string {
+  if (text.length > MAX_CHARS || !isJson(text)) return text;
   const parts: string[] = [];
   let depth = 0;
   const line = () => `\n${"  ".repeat(depth)}`;
@@ -20,7 +20,7 @@ export function indented(text: string): string {
     if (isOpen ? !isEnd : isEnd || before === ",") parts.push(line());
     parts.push(token === ":" ? ": " : token);
     if (token === "{" || token === "[") depth++;
-    if (depth > DEEPEST) return text;
+    if (depth > MAX_DEPTH) return text;
     before = token;
   }
   return parts.join("");

@@ -1,30 +1,30 @@
-/** Tells who cannot see the page that an answer is there, that something went wrong, or that a decision is waited for. */
+/** Announces answers, errors and pending approvals to screen readers. */
 import { useEffect, useRef, useState } from "react";
-import { usePage } from "../app/store";
+import { useAppStore } from "../app/appStore";
 import type { Turn } from "../timeline/model";
 
 export function Announcer() {
-  const state = usePage((page) => page.open?.status?.state ?? "idle");
-  const problem = usePage((page) => page.open?.problem ?? "");
-  const [words, setWords] = useState("");
+  const state = useAppStore((page) => page.open?.status?.state ?? "idle");
+  const problem = useAppStore((page) => page.open?.problem ?? "");
+  const [message, setMessage] = useState("");
   const before = useRef(state);
   useEffect(() => {
     const was = before.current;
     before.current = state;
     if (state === was) return;
-    if (state === "waiting") setWords("The agent asks for your decision.");
-    else if (state === "running") setWords("");
-    else if (state === "idle") setWords(endOf(usePage.getState().open?.timeline.turns.at(-1)));
+    if (state === "waiting") setMessage("The agent is waiting for your approval.");
+    else if (state === "running") setMessage("");
+    else if (state === "idle") setMessage(endMessage(useAppStore.getState().open?.timeline.turns.at(-1)));
   }, [state]);
   useEffect(() => {
-    if (problem) setWords("There is a problem: the turn does not go on.");
+    if (problem) setMessage("Error: the conversation cannot continue.");
   }, [problem]);
-  return <div className="sr" role="status" aria-live="polite" aria-label="Announcements">{words}</div>;
+  return <div className="sr" role="status" aria-live="polite" aria-label="Announcements">{message}</div>;
 }
 
-function endOf(turn: Turn | undefined): string {
+function endMessage(turn: Turn | undefined): string {
   if (!turn) return "";
-  if (turn.reason === "stopped" || turn.reason === "cancelled") return "The turn was ended.";
+  if (turn.reason === "stopped" || turn.reason === "cancelled") return "The turn was stopped.";
   const answered = turn.items.some((item) => item.kind === "answer");
-  return answered ? "The answer is complete." : "There is a problem: the turn ended without an answer, and says why.";
+  return answered ? "The answer is complete." : "Error: the turn ended without an answer. The reason is shown at the end of the turn.";
 }

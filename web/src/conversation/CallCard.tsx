@@ -1,9 +1,9 @@
-/** A call of a tool: what it was given, what it does, what came of it and how long that took. */
+/** A tool call: its parameters, live output, result and duration. */
 import { Collapsible } from "@base-ui/react/collapsible";
 import { useEffect, useState } from "react";
 import { bytes, duration } from "../app/format";
 import { Icon } from "../app/Icon";
-import { show, usePage } from "../app/store";
+import { showPanel, useAppStore } from "../app/appStore";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { objectOf, table } from "../timeline/blocks";
@@ -13,20 +13,20 @@ import { ApprovalBox } from "./ApprovalBox";
 
 export function CallCard({ call, running }: { call: Call; running: boolean }) {
   const state = stateOf(call, running);
-  // The plan itself stands below.
+  // PlanView shows the plan itself.
   if (call.toolId === "react.plan" && state === "done" && !call.notices.length) return null;
-  const waits = call.approval !== null && call.approval.decided === "";
+  const isWaiting = call.approval !== null && call.approval.decided === "";
   const files = call.results.filter((result) => result.role === "content" && result.path.startsWith("fi:"));
   return (
     <Collapsible.Root className={`call call-${state}`} defaultOpen={false}>
       <Collapsible.Trigger className="call-head">
-        <span className="call-dot" role="img" aria-label={WORDS[state]} />
+        <span className="call-dot" role="img" aria-label={STATE_LABELS[state]} />
         <span className="call-name">{titleOf(call, state)}</span>
-        <span className="call-gist">{gistOf(call)}</span>
-        <span className="call-time">{call.endedTs && state !== "refused" ? worked(call) : state === "running" ? <Clock since={call.approval?.decidedTs || call.startedTs} /> : ""}</span>
+        <span className="call-summary">{summaryOf(call)}</span>
+        <span className="call-time">{call.endedTs && state !== "refused" ? activeDuration(call) : state === "running" ? <Clock since={call.approval?.decidedTs || call.startedTs} /> : ""}</span>
         <Icon name="down" />
       </Collapsible.Trigger>
-      {waits && <ApprovalBox call={call} />}
+      {isWaiting && <ApprovalBox call={call} />}
       {state === "running" && call.output && <pre className="output live" tabIndex={0} aria-label="Output">{call.output}</pre>}
       {call.error && <div className="call-error">{call.error}</div>}
       {files.length > 0 && (
@@ -43,67 +43,67 @@ export function CallCard({ call, running }: { call: Call; running: boolean }) {
   );
 }
 
-type State = "running" | "waiting" | "failed" | "refused" | "done" | "cut";
+type CallState = "running" | "waiting" | "failed" | "refused" | "done" | "interrupted";
 
-const WORDS: Record<State, string> = {
+const STATE_LABELS: Record<CallState, string> = {
   running: "running",
-  waiting: "waits for you",
+  waiting: "waiting for your approval",
   failed: "failed",
   refused: "refused",
   done: "done",
-  cut: "was cut off",
+  interrupted: "interrupted",
 };
 
-function stateOf(call: Call, running: boolean): State {
+function stateOf(call: Call, running: boolean): CallState {
   if (call.approval?.decided === "refused" || call.gate) return "refused";
   if (call.error) return "failed";
   if (call.endedTs) return "done";
-  if (call.approval && !call.approval.decided) return running ? "waiting" : "cut";
-  return running ? "running" : "cut";
+  if (call.approval && !call.approval.decided) return running ? "waiting" : "interrupted";
+  return running ? "running" : "interrupted";
 }
 
-/** How long it took, without the time in which somebody was asked. */
-function worked({ toolId, startedTs, endedTs, approval }: Call): string {
+/** Return how long the call took, without the wait for an approval. */
+function activeDuration({ toolId, startedTs, endedTs, approval }: Call): string {
   if (toolId === "model") return "";
-  const asked = approval?.decidedTs ? Date.parse(approval.decidedTs) - Date.parse(approval.askedTs || approval.decidedTs) : 0;
-  return duration(Math.max(0, Date.parse(endedTs) - Date.parse(startedTs) - asked));
+  const waitMs = approval?.decidedTs ? Date.parse(approval.decidedTs) - Date.parse(approval.askedTs || approval.decidedTs) : 0;
+  return duration(Math.max(0, Date.parse(endedTs) - Date.parse(startedTs) - waitMs));
 }
 
-/** What is done: while it is, once it was, and what was wanted. */
+/** The action of each tool: in progress, done, and as an infinitive. */
 const TITLES = table<readonly [string, string, string]>({
   "exec_tools.execute_code_python": ["Running a program", "Ran a program", "run a program"],
-  model: ["Asking the model", "Asked the model", "ask the model"],
+  model: ["Calling the model", "Called the model", "call the model"],
   "react.write": ["Writing a file", "Wrote a file", "write a file"],
   "react.read": ["Reading", "Read", "read"],
   "react.patch": ["Editing a file", "Edited a file", "edit a file"],
   "react.plan": ["Planning", "Plan", "plan"],
   "react.rg": ["Searching files", "Searched files", "search files"],
   "react.pull": ["Fetching files", "Fetched files", "fetch files"],
-  "react.checkout": ["Taking up files", "Took up files", "take up files"],
-  "react.hide": ["Putting away", "Put away", "put away"],
+  "react.checkout": ["Checking out files", "Checked out files", "check out files"],
+  "react.hide": ["Hiding content", "Hid content", "hide content"],
 });
 
-function titleOf(call: Call, state: State): string {
+function titleOf(call: Call, state: CallState): string {
   const known = TITLES[call.toolId];
   if (!known) return call.toolId || "Program";
-  const [doing, done, wanted] = known;
+  const [doing, done, infinitive] = known;
   switch (state) {
     case "running":
       return doing;
     case "done":
       return done;
     case "waiting":
-      return `Wants to ${wanted}`;
+      return `Wants to ${infinitive}`;
     case "refused":
-      return `Was not allowed to ${wanted}`;
-    case "cut":
-      return call.approval && !call.approval.decided ? `Wanted to ${wanted}` : `Began to ${wanted}`;
+      return `Was not allowed to ${infinitive}`;
+    case "interrupted":
+      return call.approval && !call.approval.decided ? `Wanted to ${infinitive}` : `Started to ${infinitive}`;
     case "failed":
-      return call.code ? done : `Could not ${wanted}`;
+      return call.code ? done : `Could not ${infinitive}`;
   }
 }
 
-function gistOf(call: Call): string {
+function summaryOf(call: Call): string {
   const params = objectOf(call.params);
   for (const key of ["path", "paths", "pattern", "query", "prog_name", "mode", "url"]) {
     const value = params[key];
@@ -114,7 +114,7 @@ function gistOf(call: Call): string {
 }
 
 function Details({ call }: { call: Call }) {
-  const words = call.results.filter((result) => result.role === "status");
+  const statuses = call.results.filter((result) => result.role === "status");
   return (
     <>
       <dl className="call-facts">
@@ -122,8 +122,8 @@ function Details({ call }: { call: Call }) {
         <dd><code>{call.toolId}</code></dd>
         {call.approval?.decided && (
           <>
-            <dt>Leave</dt>
-            <dd>{call.approval.decided}{call.approval.by && ` by ${call.approval.by}`}{call.approval.words && `: ${call.approval.words}`}</dd>
+            <dt>Approval</dt>
+            <dd>{call.approval.decided}{call.approval.by && ` by ${call.approval.by}`}{call.approval.comment && `: ${call.approval.comment}`}</dd>
           </>
         )}
       </dl>
@@ -133,8 +133,8 @@ function Details({ call }: { call: Call }) {
       {call.notices.map((notice) => (
         <div className="notice" key={notice.seq}><code>{notice.code}</code> {notice.text}</div>
       ))}
-      {words.length > 0 && <h2>Result</h2>}
-      {words.map((result) => (
+      {statuses.length > 0 && <h2>Result</h2>}
+      {statuses.map((result) => (
         <ResultView key={result.seq} result={result} />
       ))}
     </>
@@ -156,9 +156,9 @@ function pretty(json: string): string {
 }
 
 export function FileChip({ file }: { file: Result }) {
-  const shown = usePage((state) => state.panel === "canvas" && state.shown === fileKey(file.path));
+  const isShown = useAppStore((state) => state.panel === "canvas" && state.panelItem === fileKey(file.path));
   return (
-    <button type="button" className="file-chip" aria-pressed={shown} onClick={() => show("canvas", fileKey(file.path))}>
+    <button type="button" className="file-chip" aria-pressed={isShown} onClick={() => showPanel("canvas", fileKey(file.path))}>
       <Icon name="file" /> <span className="file-name">{nameOf(file.path)}</span>
       {file.text && <span className="dim">{bytes(new Blob([file.text]).size)}</span>}
     </button>

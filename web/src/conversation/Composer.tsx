@@ -1,55 +1,56 @@
-/** The composer: open at all times. While a turn runs it adds to it, steers it, or stops it. */
+/** The message field. While a turn runs it sends follow-ups, steers the turn or stops it. */
 import { useRef, useState, type ClipboardEvent, type KeyboardEvent } from "react";
-import { ProblemError, STOPPED } from "../api/client";
-import { go } from "../app/route";
+import { ProblemError, UPLOAD_ABORTED } from "../api/client";
+import { navigate } from "../app/route";
 import { Icon } from "../app/Icon";
-import { say, stop, tellUser, usePage, wordsOf } from "../app/store";
-import { attach, refuse, type Waiting } from "./attachments";
+import { errorMessage, showToast, useAppStore } from "../app/appStore";
+import { sendMessage, type SendMode, stopTurn } from "../app/liveConversation";
+import { attach, markRefused, type PendingFile } from "./attachments";
 import { draftKey } from "./draft";
-import { useDrop } from "./dropping";
-import { WaitingFiles } from "./WaitingFiles";
+import { useFileDrop } from "./useFileDrop";
+import { PendingFiles } from "./PendingFiles";
 
 export function Composer() {
-  const state = usePage((page) => page.open?.status?.state ?? "idle");
-  const conversation = usePage((page) => page.open?.id ?? "");
-  const me = usePage((page) => page.me);
+  const state = useAppStore((page) => page.open?.status?.state ?? "idle");
+  const conversation = useAppStore((page) => page.open?.id ?? "");
+  const me = useAppStore((page) => page.me);
   const running = state !== "idle";
-  const kept = draftKey(conversation);
-  const [text, setText] = useState(() => window.sessionStorage.getItem(kept) ?? "");
+  const key = draftKey(conversation);
+  const [text, setText] = useState(() => window.sessionStorage.getItem(key) ?? "");
   const [busy, setBusy] = useState(false);
-  const [files, setFiles] = useState<Waiting[]>([]);
+  const [files, setFiles] = useState<PendingFile[]>([]);
   const [progress, setProgress] = useState<number | null>(null);
-  const closed = usePage((page) => page.open?.connection === "closed");
+  const closed = useAppStore((page) => page.open?.connection === "closed");
   const removed = useRef(new Set<number>());
-  const uploading = useRef<{ files: Waiting[]; stop: AbortController }>(null);
+  const uploading = useRef<{ files: PendingFile[]; abort: AbortController }>(null);
   const picker = useRef<HTMLInputElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
 
   const change = (value: string) => {
     setText(value);
-    window.sessionStorage.setItem(kept, value);
-    if (field.current) fit(field.current);
+    window.sessionStorage.setItem(key, value);
+    if (field.current) fitHeight(field.current);
   };
 
   const blocked = files.some((one) => one.refusal);
 
-  const send = async (how: "message" | "steer") => {
-    const words = text.trim();
-    if (!words || busy || blocked) return;
+  const send = async (mode: SendMode) => {
+    const message = text.trim();
+    if (!message || busy || blocked) return;
     setBusy(true);
     change("");
     removed.current.clear();
-    const stop = new AbortController();
-    uploading.current = { files, stop };
+    const abort = new AbortController();
+    uploading.current = { files, abort };
     try {
-      const id = await say(words, how, files.map((one) => one.file), { progress: setProgress, stop: stop.signal });
+      const id = await sendMessage(message, mode, files.map((one) => one.file), { progress: setProgress, abort: abort.signal });
       setFiles((before) => before.filter((one) => !files.includes(one)));
-      if (!conversation) go(id);
+      if (!conversation) navigate(id);
     } catch (error) {
-      change(words);
-      if (error instanceof ProblemError && error.code === STOPPED) setFiles((before) => before.filter((one) => !removed.current.has(one.id)));
-      else if (files.length && error instanceof ProblemError && error.status >= 400) setFiles((before) => refuse(before, error.code, error.message));
-      else tellUser(wordsOf(error));
+      change(message);
+      if (error instanceof ProblemError && error.code === UPLOAD_ABORTED) setFiles((before) => before.filter((one) => !removed.current.has(one.id)));
+      else if (files.length && error instanceof ProblemError && error.status >= 400) setFiles((before) => markRefused(before, error.code, error.message));
+      else showToast(errorMessage(error));
     } finally {
       uploading.current = null;
       setBusy(false);
@@ -58,9 +59,9 @@ export function Composer() {
     }
   };
 
-  const halt = () => {
-    stop().catch((error: unknown) => tellUser(wordsOf(error)));
-    // The button goes away with the turn.
+  const stop = () => {
+    stopTurn().catch((error: unknown) => showToast(errorMessage(error)));
+    // The button disappears with the turn, so the focus needs a new place.
     field.current?.focus();
   };
 
@@ -75,19 +76,19 @@ export function Composer() {
     add(pasted);
   };
 
-  // A file that is on its way stays until nothing of it is: what was taken out must not arrive.
+  // Removing a file during an upload aborts the upload. The file stays listed until that is done, so it is never sent.
   const remove = (id: number) => {
-    const isOnItsWay = uploading.current?.files.some((one) => one.id === id);
+    const isUploading = uploading.current?.files.some((one) => one.id === id);
     removed.current.add(id);
-    if (isOnItsWay) uploading.current?.stop.abort();
+    if (isUploading) uploading.current?.abort.abort();
     else setFiles((before) => before.filter((one) => one.id !== id));
   };
 
-  const dropping = useDrop((dropped) => {
+  const isDragging = useFileDrop((dropped) => {
     if (!closed) add(dropped);
   });
 
-  const key = (event: KeyboardEvent) => {
+  const onKey = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     void send((event.ctrlKey || event.metaKey) && running ? "steer" : "message");
@@ -96,16 +97,16 @@ export function Composer() {
   if (closed) {
     return (
       <div className="composer-place closed">
-        <button type="button" onClick={() => go("")}><Icon name="plus" /> Begin a new conversation</button>
+        <button type="button" onClick={() => navigate("")}><Icon name="plus" /> Start a new conversation</button>
       </div>
     );
   }
 
   return (
     <div className="composer-place">
-      {dropping && <div className="drop-hint"><span>Drop files to attach them</span></div>}
-      <form className={`composer${dropping ? " dropping" : ""}`} onSubmit={(event) => (event.preventDefault(), void send("message"))}>
-        <WaitingFiles files={files} progress={progress} remove={remove} />
+      {isDragging && <div className="drop-hint"><span>Drop files to attach them</span></div>}
+      <form className={`composer${isDragging ? " dropping" : ""}`} onSubmit={(event) => (event.preventDefault(), void send("message"))}>
+        <PendingFiles files={files} progress={progress} remove={remove} />
         <label className="sr" htmlFor="composer">Message</label>
         <textarea
           id="composer"
@@ -113,9 +114,9 @@ export function Composer() {
           rows={1}
           autoFocus
           value={text}
-          placeholder={running ? "Add something while it works…" : "Ask anything"}
+          placeholder={running ? "Add a follow-up while the agent works…" : "Ask anything"}
           onChange={(event) => change(event.target.value)}
-          onKeyDown={key}
+          onKeyDown={onKey}
           onPaste={paste}
         />
         <div className="composer-row">
@@ -132,11 +133,11 @@ export function Composer() {
             }}
           />
           <button type="button" className="icon" aria-label="Attach files" onClick={() => picker.current?.click()}><Icon name="clip" /></button>
-          <span className="hint wide-only">{running ? "Enter adds a follow-up · Ctrl+Enter steers" : "Enter sends · Shift+Enter begins a line"}</span>
+          <span className="hint wide-only">{running ? "Enter sends a follow-up · Ctrl+Enter steers" : "Enter sends · Shift+Enter starts a new line"}</span>
           {running && (
             <>
               <button type="button" className="quiet" disabled={!text.trim() || busy || blocked} onClick={() => void send("steer")}>Steer</button>
-              <button type="button" className="quiet" onClick={halt}>
+              <button type="button" className="quiet" onClick={stop}>
                 <Icon name="stop" /> Stop
               </button>
             </>
@@ -150,7 +151,7 @@ export function Composer() {
   );
 }
 
-function fit(field: HTMLTextAreaElement): void {
+function fitHeight(field: HTMLTextAreaElement): void {
   field.style.height = "auto";
   field.style.height = `${Math.min(field.scrollHeight, 240)}px`;
 }

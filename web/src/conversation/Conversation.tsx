@@ -1,19 +1,19 @@
-/** The open conversation: its name, its flow, and the composer below. */
+/** The open conversation: title, messages and composer. */
 import { Icon } from "../app/Icon";
-import { show, usePage, type Panel } from "../app/store";
+import { showPanel, useAppStore, type Panel } from "../app/appStore";
 import { Announcer } from "./Announcer";
 import { Composer } from "./Composer";
-import { Flow } from "./Flow";
+import { MessageList } from "./MessageList";
 import { Welcome } from "./Welcome";
 
 export function Conversation() {
-  const open = usePage((state) => state.open);
-  const panel = usePage((state) => state.panel);
+  const open = useAppStore((state) => state.open);
+  const panel = useAppStore((state) => state.panel);
   const title = open?.timeline.title || (open ? "Conversation" : "New conversation");
   return (
     <main className="conversation" aria-label="Conversation">
       <header className="bar">
-        <button type="button" className="icon narrow-only" aria-label="Conversations" onClick={() => usePage.setState({ sidebar: true })}>
+        <button type="button" className="icon narrow-only" aria-label="Conversations" onClick={() => useAppStore.setState({ sidebar: true })}>
           <Icon name="menu" />
         </button>
         <h1 title={title}>{title}</h1>
@@ -26,7 +26,7 @@ export function Conversation() {
           </div>
         )}
       </header>
-      {open ? <Flow key={open.id} /> : <Welcome />}
+      {open ? <MessageList key={open.id} /> : <Welcome />}
       <Announcer key={`announcer ${open?.id ?? ""}`} />
       <Composer key={`composer ${open?.id ?? ""}`} />
     </main>
@@ -44,7 +44,7 @@ interface ButtonProps {
 function PanelButton({ name, icon, label, current, count }: ButtonProps) {
   const on = current === name;
   return (
-    <button type="button" className="quiet" aria-label={label} title={label} aria-pressed={on} onClick={() => show(on ? "" : name)}>
+    <button type="button" className="quiet" aria-label={label} title={label} aria-pressed={on} onClick={() => showPanel(on ? "" : name)}>
       <Icon name={icon} />
       <span className="wide-only">{label}</span>
       {count > 0 && <span className="count">{count}</span>}
@@ -53,11 +53,11 @@ function PanelButton({ name, icon, label, current, count }: ButtonProps) {
 }
 
 function Connection() {
-  const connection = usePage((state) => state.open?.connection);
+  const connection = useAppStore((state) => state.open?.connection);
   if (connection !== "lost") return null;
   return (
     <span className="lost" role="status">
-      Connection lost, trying again…
+      Connection lost. Reconnecting…
     </span>
   );
 }

@@ -1,12 +1,12 @@
-/** A quiet line in the flow: something was summed up, shortened, hidden or tried again. */
-import type { Mark } from "../timeline/model";
+/** A line between messages about an event, for example a summary, hidden content or a retry. */
+import type { TimelineEvent } from "../timeline/model";
 
-export function MarkLine({ mark }: { mark: Mark }) {
-  if (!mark.detail) return <div className={`mark mark-${mark.how}`}><span>{mark.text}</span></div>;
+export function EventLine({ event }: { event: TimelineEvent }) {
+  if (!event.detail) return <div className={`event-line event-${event.type}`}><span>{event.text}</span></div>;
   return (
-    <details className={`mark mark-${mark.how}`}>
-      <summary><span>{mark.text}</span></summary>
-      <pre tabIndex={0}>{mark.detail}</pre>
+    <details className={`event-line event-${event.type}`}>
+      <summary><span>{event.text}</span></summary>
+      <pre tabIndex={0}>{event.detail}</pre>
     </details>
   );
 }

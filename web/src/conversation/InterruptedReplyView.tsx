@@ -1,17 +1,17 @@
-/** A reply that was broken off: what was written until then, and that it ends there. */
+/** A reply that the user interrupted: the text until then, and a line that marks its end. */
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
-import type { Cut } from "../timeline/model";
+import type { InterruptedReply } from "../timeline/model";
 import { ThinkingView } from "./ThinkingView";
 
-export function CutView({ cut }: { cut: Cut }) {
+export function InterruptedReplyView({ reply }: { reply: InterruptedReply }) {
   return (
     <>
-      <ThinkingView text={cut.thinking} ms={0} />
-      {cut.notes && <div className="notes"><Markdown text={cut.notes} /></div>}
-      {cut.code && <CodeBlock code={cut.code} language="python" />}
-      {cut.answer && <article className="answer" aria-label="Unfinished answer"><Markdown text={cut.answer} /></article>}
-      <div className="mark"><span>{cut.how === "steered" ? "Steered here" : "Stopped here"}</span></div>
+      <ThinkingView text={reply.thinking} ms={0} />
+      {reply.notes && <div className="notes"><Markdown text={reply.notes} /></div>}
+      {reply.code && <CodeBlock code={reply.code} language="python" />}
+      {reply.answer && <article className="answer" aria-label="Unfinished answer"><Markdown text={reply.answer} /></article>}
+      <div className="event-line"><span>{reply.reason === "steered" ? "Steered here" : "Stopped here"}</span></div>
     </>
   );
 }

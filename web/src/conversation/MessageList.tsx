@@ -1,51 +1,52 @@
-/** The flow of a conversation: the newest turns are drawn, earlier ones when somebody scrolls up to them. */
+/** The turns of a conversation. Only the newest are rendered; earlier ones follow when the user scrolls up. */
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Icon } from "../app/Icon";
-import { usePage } from "../app/store";
+import { useAppStore } from "../app/appStore";
 import { focusComposer } from "./draft";
 import { LiveItems } from "./LiveItems";
 import { TurnView } from "./TurnView";
 
-const DRAWN = 12;
-/** How near to its end a flow must be to be kept there while it grows. */
-const NEAR_PX = 120;
+/** How many turns are rendered at first and added by each scroll to the top. */
+const TURNS_PER_PAGE = 12;
+/** Within this distance from the end, the list stays scrolled to the end while it grows. */
+const NEAR_END_PX = 120;
 
-export function Flow() {
-  const open = usePage((state) => state.open)!;
+export function MessageList() {
+  const open = useAppStore((state) => state.open)!;
   const { turns } = open.timeline;
-  const [drawn, setDrawn] = useState(DRAWN);
+  const [rendered, setRendered] = useState(TURNS_PER_PAGE);
   const box = useRef<HTMLDivElement>(null);
   const top = useRef<HTMLDivElement>(null);
-  const isNear = useRef(true);
-  const [isAway, setIsAway] = useState(false);
+  const isNearEnd = useRef(true);
+  const [isScrolledUp, setIsScrolledUp] = useState(false);
   const heightBefore = useRef(0);
-  const hidden = Math.max(0, turns.length - drawn);
+  const hidden = Math.max(0, turns.length - rendered);
 
   useEffect(() => {
     if (!hidden || !top.current) return undefined;
-    const watch = new IntersectionObserver((seen) => {
-      if (!seen.some((one) => one.isIntersecting) || !box.current || isNear.current) return;
+    const observer = new IntersectionObserver((entries) => {
+      if (!entries.some((one) => one.isIntersecting) || !box.current || isNearEnd.current) return;
       heightBefore.current = box.current.scrollHeight - box.current.scrollTop;
-      setDrawn((before) => before + DRAWN);
+      setRendered((before) => before + TURNS_PER_PAGE);
     }, { root: box.current, rootMargin: "600px 0px 0px 0px" });
-    watch.observe(top.current);
-    return () => watch.disconnect();
+    observer.observe(top.current);
+    return () => observer.disconnect();
   }, [hidden]);
 
   useLayoutEffect(() => {
     if (box.current && heightBefore.current) box.current.scrollTop = box.current.scrollHeight - heightBefore.current;
     heightBefore.current = 0;
-  }, [drawn]);
+  }, [rendered]);
 
   useLayoutEffect(() => {
-    if (isNear.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+    if (isNearEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [open]);
 
-  const scrolled = () => {
+  const onScroll = () => {
     const at = box.current;
     if (!at) return;
-    isNear.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_PX;
-    setIsAway(!isNear.current);
+    isNearEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_END_PX;
+    setIsScrolledUp(!isNearEnd.current);
   };
 
   const jump = () => {
@@ -54,12 +55,12 @@ export function Flow() {
   };
 
   return (
-    <div className="flow" ref={box} onScroll={scrolled} tabIndex={0} role="region" aria-label="Messages">
+    <div className="message-list" ref={box} onScroll={onScroll} tabIndex={0} role="region" aria-label="Messages">
       <div className="column">
         {hidden > 0 && (
           <div ref={top} className="earlier">
-            <button type="button" className="quiet" onClick={() => setDrawn((before) => before + DRAWN)}>
-              {hidden} earlier {hidden === 1 ? "turn" : "turns"}
+            <button type="button" className="quiet" onClick={() => setRendered((before) => before + TURNS_PER_PAGE)}>
+              Show {hidden} earlier {hidden === 1 ? "turn" : "turns"}
             </button>
           </div>
         )}
@@ -69,11 +70,11 @@ export function Flow() {
         <LiveItems />
         {open.problem && (
           <div className="trouble" role="alert">
-            <strong>This does not go on.</strong> {open.problem}
+            <strong>The conversation cannot continue.</strong> {open.problem}
           </div>
         )}
       </div>
-      {isAway && (
+      {isScrolledUp && (
         <div className="latest">
           <button type="button" onClick={jump}><Icon name="down" /> Jump to latest</button>
         </div>

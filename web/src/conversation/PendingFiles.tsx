@@ -1,16 +1,16 @@
-/** The files that go with the next message. */
+/** The files attached to the next message. */
 import { bytes } from "../app/format";
 import { Icon } from "../app/Icon";
-import type { Waiting } from "./attachments";
+import type { PendingFile } from "./attachments";
 
 interface Props {
-  files: Waiting[];
-  /** How much of them is on its way, from 0 to 1; null while nothing is sent. */
+  files: PendingFile[];
+  /** The uploaded share, from 0 to 1; null if no upload is running. */
   progress: number | null;
   remove: (id: number) => void;
 }
 
-export function WaitingFiles({ files, progress, remove }: Props) {
+export function PendingFiles({ files, progress, remove }: Props) {
   if (!files.length) return null;
   return (
     <ul className="files" aria-label="Files to send">

@@ -1,12 +1,12 @@
-/** The plan as a checklist that is always as it stands now. */
+/** The plan as a checklist with the current status of each step. */
 import { table } from "../timeline/blocks";
 import type { PlanItem } from "../timeline/model";
 
-const SIGNS = table<{ sign: string; word: string }>({
-  done: { sign: "✓", word: "done" },
-  failed: { sign: "✗", word: "failed" },
-  in_progress: { sign: "", word: "in progress" },
-  pending: { sign: "", word: "open" },
+const STATUSES = table<{ sign: string; label: string }>({
+  done: { sign: "✓", label: "done" },
+  failed: { sign: "✗", label: "failed" },
+  in_progress: { sign: "", label: "in progress" },
+  pending: { sign: "", label: "pending" },
 });
 
 export function PlanView({ plan }: { plan: PlanItem }) {
@@ -15,14 +15,14 @@ export function PlanView({ plan }: { plan: PlanItem }) {
     <div className="plan" role="group" aria-label="Plan">
       <header>
         <span>Plan</span>
-        <span className="dim">{plan.change === "close" || plan.change === "replace" ? "ended" : `${done} of ${plan.steps.length}`}</span>
+        <span className="dim">{plan.change === "close" || plan.change === "replace" ? "closed" : `${done} of ${plan.steps.length}`}</span>
       </header>
       <ol>
         {plan.steps.map((step, at) => {
-          const { sign, word } = SIGNS[step.status] ?? SIGNS["pending"]!;
+          const { sign, label } = STATUSES[step.status] ?? STATUSES["pending"]!;
           return (
             <li key={at} data-status={step.status}>
-              <span className="step-sign" role="img" aria-label={word}>{sign}</span>
+              <span className="step-sign" role="img" aria-label={label}>{sign}</span>
               <span>{step.text}</span>
             </li>
           );

@@ -1,4 +1,4 @@
-/** What the model thought, folded. */
+/** The model's thinking, collapsed by default. */
 import { Collapsible } from "@base-ui/react/collapsible";
 import { duration } from "../app/format";
 import { Icon } from "../app/Icon";

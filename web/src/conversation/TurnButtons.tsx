@@ -1,21 +1,21 @@
-/** What can be done with a turn that is over: say what one thinks of it, and fork the conversation there. */
+/** Buttons of a finished turn: feedback and fork. */
 import { useState } from "react";
-import { address, post } from "../api/client";
+import { apiPath, post } from "../api/client";
 import { Icon } from "../app/Icon";
-import { tellUser, usePage, wordsOf } from "../app/store";
+import { showToast, useAppStore, errorMessage } from "../app/appStore";
 import type { Turn } from "../timeline/model";
 import { fork } from "./fork";
 
 export function TurnButtons({ turn }: { turn: Turn }) {
-  const conversation = usePage((state) => state.open?.id ?? "");
+  const conversation = useAppStore((state) => state.open?.id ?? "");
   const [commenting, setCommenting] = useState(false);
-  const [words, setWords] = useState(turn.reactionText);
+  const [comment, setComment] = useState(turn.reactionText);
   const react = (reaction: string | null, text: string) =>
-    post(address("conversations", conversation, "turns", turn.id, "feedback"), { reaction, text }).catch((error: unknown) => tellUser(wordsOf(error)));
+    post(apiPath("conversations", conversation, "turns", turn.id, "feedback"), { reaction, text }).catch((error: unknown) => showToast(errorMessage(error)));
   const press = (reaction: string) => {
     const again = turn.reaction === reaction;
     setCommenting(!again);
-    void react(again ? null : reaction, again ? "" : words);
+    void react(again ? null : reaction, again ? "" : comment);
   };
   return (
     <>
@@ -27,18 +27,18 @@ export function TurnButtons({ turn }: { turn: Turn }) {
           className="feedback-box"
           onSubmit={(event) => {
             event.preventDefault();
-            void react(turn.reaction, words).then(() => setCommenting(false));
+            void react(turn.reaction, comment).then(() => setCommenting(false));
           }}
         >
           <label htmlFor={`comment-${turn.id}`}>What was {turn.reaction === "ok" ? "good" : "wrong"}?</label>
-          <textarea id={`comment-${turn.id}`} rows={2} value={words} onChange={(event) => setWords(event.target.value)} />
+          <textarea id={`comment-${turn.id}`} rows={2} value={comment} onChange={(event) => setComment(event.target.value)} />
           <div className="row">
             <button type="submit" className="primary">Send</button>
-            <button type="button" onClick={() => setCommenting(false)}>No comment</button>
+            <button type="button" onClick={() => setCommenting(false)}>Skip comment</button>
           </div>
         </form>
       )}
-      {!commenting && turn.reactionText && <span className="dim said">“{turn.reactionText}”</span>}
+      {!commenting && turn.reactionText && <span className="dim feedback-comment">“{turn.reactionText}”</span>}
     </>
   );
 }

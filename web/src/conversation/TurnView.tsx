@@ -1,9 +1,9 @@
-/** A turn: what was asked, what was done, what was answered, and how it ended. */
+/** A turn: messages, thinking, calls, answers and its end. */
 import { memo } from "react";
 import type { Item, Turn } from "../timeline/model";
 import { CallCard } from "./CallCard";
-import { CutView } from "./CutView";
-import { MarkLine } from "./MarkLine";
+import { InterruptedReplyView } from "./InterruptedReplyView";
+import { EventLine } from "./EventLine";
 import { Markdown } from "../markdown/Markdown";
 import { MessageView } from "./MessageView";
 import { PlanView } from "./PlanView";
@@ -32,22 +32,22 @@ const ItemView = memo(function ItemView({ item, turn }: { item: Item; turn: Turn
       return <MessageView message={item} turn={turn} />;
     case "thinking":
       return <ThinkingView text={item.text} ms={item.ms} />;
-    case "cut":
-      return <CutView cut={item} />;
+    case "interrupted":
+      return <InterruptedReplyView reply={item} />;
     case "notes":
-      return withoutMarks(item.text) ? <div className="notes"><Markdown text={withoutMarks(item.text)} /></div> : null;
+      return withoutStepMarkers(item.text) ? <div className="notes"><Markdown text={withoutStepMarkers(item.text)} /></div> : null;
     case "call":
       return <CallCard call={item} running={!turn.reason} />;
     case "answer":
       return <article className="answer" data-seq={item.seq} aria-label="Answer"><Markdown text={item.text} /></article>;
-    case "mark":
-      return <MarkLine mark={item} />;
+    case "event":
+      return <EventLine event={item} />;
     case "plan":
       return <PlanView plan={item} />;
   }
 }, (before, after) => before.item === after.item && before.turn.reason === after.turn.reason);
 
-/** Notes without the lines that mark steps of the plan: the plan itself shows those. */
-export function withoutMarks(text: string): string {
+/** Remove the lines that mark plan steps as done or failed, because the plan shows them. */
+export function withoutStepMarkers(text: string): string {
   return text.replace(/^[ \t]*(?:[-*+•][ \t]+)?(?:[✓✔✅☑✗✘❌✖…□☐]|\.\.\.)[ \t]*(?:\[\d{1,2}\]|\d{1,2}[.)](?=\s|$)).*$/gmu, "").trim();
 }

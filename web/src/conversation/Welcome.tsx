@@ -1,11 +1,11 @@
-/** What is shown before the first message. */
+/** The empty state before the first message. */
 export function Welcome() {
   return (
-    <div className="flow welcome">
+    <div className="message-list welcome">
       <div>
         <img src="./icon.svg" alt="" width="56" height="56" />
         <h2>What shall we work on?</h2>
-        <p>Everything that happens is kept on one timeline: every thought, call, file and source. Open the inspector to see what the model saw.</p>
+        <p>The timeline records every thought, tool call, file and source. Open the inspector to see what the model received in each round.</p>
       </div>
     </div>
   );

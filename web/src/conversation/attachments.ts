@@ -1,21 +1,22 @@
-/** Files that wait to be sent, and why one of them cannot be. */
+/** Files attached to the next message, and the reasons why a file cannot be sent. */
 import type { Me } from "../api/client";
 import { bytes } from "../app/format";
-import { nameRefusal } from "./names";
+import { fileNameProblem } from "./fileNameRules";
 
-export interface Waiting {
+export interface PendingFile {
   id: number;
   file: File;
+  /** Why the file cannot be sent; empty if it can. */
   refusal: string;
 }
 
-/** How many files the server takes with a message, and how much of them. */
+/** The server's limits for the files of one message. */
 export type Limits = Pick<Me, "max_uploads" | "max_upload_bytes">;
 
 let last = 0;
 
-/** Takes files in; those that no server takes are kept with the reason, so that nobody wonders where they went. */
-export function attach(before: Waiting[], files: Iterable<File>, limits: Limits): Waiting[] {
+/** Add files to the list. A file that cannot be sent is listed too, with the reason. */
+export function attach(before: PendingFile[], files: Iterable<File>, limits: Limits): PendingFile[] {
   const after = [...before];
   for (const file of files) {
     const sent = after.filter((one) => !one.refusal);
@@ -25,26 +26,26 @@ export function attach(before: Waiting[], files: Iterable<File>, limits: Limits)
   return after;
 }
 
-/** Marks the file that the server named in its refusal; all of them where it named none. */
-export function refuse(waiting: Waiting[], code: string, words: string): Waiting[] {
-  const named = waiting.filter((one) => words.includes(one.file.name.slice(0, 40)));
-  const why = PLAIN[code] ?? words;
-  return waiting.map((one) => (named.length === 0 || named.includes(one) ? { ...one, refusal: one.refusal || why } : one));
+/** Mark the file that the server's error names as refused, or all files if it names none. */
+export function markRefused(pending: PendingFile[], code: string, message: string): PendingFile[] {
+  const named = pending.filter((one) => message.includes(one.file.name.slice(0, 40)));
+  const reason = REASONS[code] ?? message;
+  return pending.map((one) => (named.length === 0 || named.includes(one) ? { ...one, refusal: one.refusal || reason } : one));
 }
 
-const PLAIN: Record<string, string> = {
-  attachment_type_unavailable: "This kind of file cannot be read yet. Text files can: .txt, .md, .csv, .json, source code.",
-  path_escapes_root: "Rename it: the server does not take this name.",
-  path_name_unsafe: "Rename it: the server does not take this name.",
-  path_too_long: "Rename it: its name is too long.",
-  request_too_large: "This is more than the server takes at once. Send less, or a smaller file.",
+const REASONS: Record<string, string> = {
+  attachment_type_unavailable: "This file type is not supported. Attach a text file, for example .txt, .md, .csv, .json or source code.",
+  path_escapes_root: "Rename this file: the server does not accept its name.",
+  path_name_unsafe: "Rename this file: the server does not accept its name.",
+  path_too_long: "Rename this file: its name is too long.",
+  request_too_large: "The upload is too large. Send fewer or smaller files.",
 };
 
 function refusalOf(file: File, count: number, total: number, { max_uploads, max_upload_bytes }: Limits): string {
   if (file.size === 0) return "This file is empty.";
-  const wrong = nameRefusal(file.name);
-  if (wrong) return wrong;
-  if (count >= max_uploads) return `At most ${max_uploads} files can go with a message.`;
-  if (total + file.size > max_upload_bytes) return `All files of a message together have at most ${bytes(max_upload_bytes)}.`;
+  const problem = fileNameProblem(file.name);
+  if (problem) return problem;
+  if (count >= max_uploads) return `A message can have at most ${max_uploads} files.`;
+  if (total + file.size > max_upload_bytes) return `The files of a message can have at most ${bytes(max_upload_bytes)} in total.`;
   return "";
 }

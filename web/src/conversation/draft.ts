@@ -1,9 +1,9 @@
-/** Where a browser keeps what was not sent yet, and where it is written. */
+/** The unsent message: its key in the session storage, and the field it is written in. */
 export function draftKey(conversation: string): string {
   return `timeloom.draft.${conversation}`;
 }
 
-/** Puts the keyboard where the next message is written. */
+/** Move the keyboard focus to the message field. */
 export function focusComposer(): void {
   document.getElementById("composer")?.focus();
 }

@@ -1,47 +1,47 @@
-/** Which names of files the server takes, so that each that it would refuse is told by itself and in plain words. */
+/** Checks file names by the server's rules before an upload, so that each bad name gets its own explanation. */
 
-const MOST_BYTES = 255;
-const MOST_DECODINGS = 8;
+const MAX_BYTES = 255;
+const MAX_DECODINGS = 8;
 const FRACTION_SLASH = /\u2044/g;
 const SEPARATORS =
   /[/\\\0\u2044\u2215\u2571\u27cb\u29f8\uff0f\u{1f67c}\u2216\u2572\u27cd\u29f5\u29f9\ufe68\uff3c\u{1f67d}]/u;
 const DEVICE = /^(?:con|prn|aux|nul|com[1-9]|lpt[1-9]|conin\$|conout\$) *(?:[.:]|$)/i;
 const FLAG = /(\u{1f3f4})[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{3,6}\u{e007f}/gu;
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/u;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/u;
 const JOINERS = new Set(["\u200c", "\u200d"]);
 
-/** Why the server would refuse a file of this name; empty where it takes it. What is not seen from here it says itself. */
-export function nameRefusal(name: string): string {
-  if (new TextEncoder().encode(name).length > MOST_BYTES) return `Rename it: its name has more than ${MOST_BYTES} bytes.`;
+/** Return why the server would refuse this file name, or an empty string. The server has further checks of its own. */
+export function fileNameProblem(name: string): string {
+  if (new TextEncoder().encode(name).length > MAX_BYTES) return `Rename this file: its name is longer than ${MAX_BYTES} bytes.`;
   let form = name;
-  for (let n = 0; n < MOST_DECODINGS; n++) {
+  for (let n = 0; n < MAX_DECODINGS; n++) {
     const decoded = percentDecoded(form);
     const plain = decoded.normalize("NFKC").replace(FRACTION_SLASH, "_");
     for (const one of [form, decoded, plain]) {
-      const wrong = wrongIn(one);
-      if (wrong) return one === name ? `Rename it: its name ${wrong}.` : `Rename it: its name can be read as “${one}”, which ${wrong}.`;
+      const problem = problemIn(one);
+      if (problem) return one === name ? `Rename this file: its name ${problem}.` : `Rename this file: its name decodes to “${one}”, which ${problem}.`;
     }
     if (plain === form) return "";
     form = plain;
   }
-  return "Rename it: its name is percent-encoded many times over.";
+  return "Rename this file: its name is percent-encoded too many times.";
 }
 
-function wrongIn(form: string): string {
+function problemIn(form: string): string {
   const separator = SEPARATORS.exec(form)?.[0];
-  if (separator !== undefined) return `has “${separator}”, which stands between folders`;
-  if (!form.replaceAll(".", "").trim()) return "is only dots or spaces";
-  if (/^[a-z]:/i.test(form)) return `begins like a drive, with “${form.slice(0, 2)}”`;
+  if (separator !== undefined) return `contains the path separator “${separator}”`;
+  if (!form.replaceAll(".", "").trim()) return "has only dots or spaces";
+  if (/^[a-z]:/i.test(form)) return `starts with a drive letter (“${form.slice(0, 2)}”)`;
   if (/[.\s\u2800]$/.test(form)) return "ends with a dot or a space";
-  if (DEVICE.test(form)) return "is that of a device on some systems";
-  const unseen = unseenIn(form);
-  return unseen && `has a character that nobody sees (U+${unseen.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")})`;
+  if (DEVICE.test(form)) return "is reserved for a device on some systems";
+  const invisible = findInvisible(form);
+  return invisible && `contains an invisible character (U+${invisible.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")})`;
 }
 
-function unseenIn(form: string): string {
+function findInvisible(form: string): string {
   const letters = [...form.replace(FLAG, "$1")];
   const isJoined = (at: number) => [letters[at - 1], letters[at + 1]].every((one) => one !== undefined && one > "\x7f");
-  return letters.find((one, at) => UNSEEN.test(one) && !(JOINERS.has(one) && isJoined(at))) ?? "";
+  return letters.find((one, at) => INVISIBLE.test(one) && !(JOINERS.has(one) && isJoined(at))) ?? "";
 }
 
 function percentDecoded(form: string): string {

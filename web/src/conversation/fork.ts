@@ -1,19 +1,19 @@
-/** Forks the open conversation and goes there. */
-import { address, post, type Schemas } from "../api/client";
-import { go } from "../app/route";
-import { listConversations, tellUser, usePage, wordsOf } from "../app/store";
+/** Forks the open conversation. */
+import { apiPath, post, type Schemas } from "../api/client";
+import { navigate } from "../app/route";
+import { listConversations, showToast, useAppStore, errorMessage } from "../app/appStore";
 import { draftKey } from "./draft";
 
-/** Up to where is the end of a turn or an entry; the draft is what the composer has there. */
+/** Fork up to a turn or an entry and open the fork, with `draft` as the text of its composer. */
 export async function fork(upTo: { turn: string } | { seq: number }, draft = ""): Promise<void> {
-  const conversation = usePage.getState().open?.id ?? "";
+  const conversation = useAppStore.getState().open?.id ?? "";
   try {
-    const { conversation: made } = await post<Schemas["Forked"]>(address("conversations", conversation, "fork"), upTo);
+    const { conversation: fork } = await post<Schemas["Forked"]>(apiPath("conversations", conversation, "fork"), upTo);
     await listConversations();
-    if (draft) window.sessionStorage.setItem(draftKey(made), draft);
-    go(made);
-    tellUser("This is a copy that goes on by itself. The conversation it came from is unchanged.");
+    if (draft) window.sessionStorage.setItem(draftKey(fork), draft);
+    navigate(fork);
+    showToast("This is a fork. The original conversation is unchanged.");
   } catch (error) {
-    tellUser(wordsOf(error));
+    showToast(errorMessage(error));
   }
 }

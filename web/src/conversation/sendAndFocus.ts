@@ -1,9 +1,10 @@
-/** Sends what a button offers. */
-import { say, tellUser, wordsOf } from "../app/store";
+/** Sends the text of a button as a message. */
+import { errorMessage, showToast } from "../app/appStore";
+import { sendMessage } from "../app/liveConversation";
 import { focusComposer } from "./draft";
 
-export function send(text: string): void {
-  say(text, "message").catch((error: unknown) => tellUser(wordsOf(error)));
-  // The button goes away with the new turn.
+export function sendAndFocus(text: string): void {
+  sendMessage(text, "message").catch((error: unknown) => showToast(errorMessage(error)));
+  // The button disappears with the new turn, so the focus needs a new place.
   focusComposer();
 }

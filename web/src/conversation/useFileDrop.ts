@@ -1,38 +1,38 @@
-/** Files that are dropped anywhere on the page: a browser would open them in its place. */
+/** Accepts files that are dropped anywhere on the page. Without it, the browser would open them instead of the page. */
 import { useEffect, useRef, useState } from "react";
 
-/** Takes what is dropped; says whether files are being held over the page. */
-export function useDrop(take: (files: File[]) => void): boolean {
-  const [held, setHeld] = useState(false);
-  const taking = useRef(take);
+/** Call `onDrop` with dropped files, and return whether files are being dragged over the page. */
+export function useFileDrop(onDrop: (files: File[]) => void): boolean {
+  const [isDragging, setIsDragging] = useState(false);
+  const callback = useRef(onDrop);
   useEffect(() => {
-    taking.current = take;
+    callback.current = onDrop;
   });
   useEffect(() => {
-    // A picture of the page that is dragged is a file too, and nobody brings it.
+    // An image of the page that the user drags counts as a file too, but must not be attached.
     let isOwn = false;
     const begin = () => (isOwn = true);
     const end = () => (isOwn = false);
-    const hold = (event: DragEvent) => {
+    const over = (event: DragEvent) => {
       if (isOwn || !event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
-      setHeld(true);
+      setIsDragging(true);
     };
-    // From one element to another it names that other one; out of the window, none.
-    const letGo = (event: DragEvent) => event.relatedTarget === null && setHeld(false);
+    // `relatedTarget` is the element that the pointer enters, or null if it leaves the window.
+    const leave = (event: DragEvent) => event.relatedTarget === null && setIsDragging(false);
     const drop = (event: DragEvent) => {
       if (!event.dataTransfer?.files.length) return;
       event.preventDefault();
-      setHeld(false);
-      if (!isOwn) taking.current([...event.dataTransfer.files]);
+      setIsDragging(false);
+      if (!isOwn) callback.current([...event.dataTransfer.files]);
     };
-    // While something is held a browser tells of no other movement: whoever moves has let go elsewhere.
-    const move = () => setHeld(false);
-    const heard = { dragstart: begin, dragend: end, dragenter: hold, dragover: hold, dragleave: letGo, drop, mousemove: move };
-    for (const [name, act] of Object.entries(heard)) window.addEventListener(name as "drop", act);
+    // Browsers send no mousemove during a drag, so a mousemove means that the drag has ended elsewhere.
+    const move = () => setIsDragging(false);
+    const handlers = { dragstart: begin, dragend: end, dragenter: over, dragover: over, dragleave: leave, drop, mousemove: move };
+    for (const [name, handler] of Object.entries(handlers)) window.addEventListener(name as "drop", handler);
     return () => {
-      for (const [name, act] of Object.entries(heard)) window.removeEventListener(name as "drop", act);
+      for (const [name, handler] of Object.entries(handlers)) window.removeEventListener(name as "drop", handler);
     };
   }, []);
-  return held;
+  return isDragging;
 }

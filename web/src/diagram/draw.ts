@@ -1,5 +1,5 @@
 /** Diagrams as pictures, drawn one after the other in a hidden frame; without a picture where that fails or takes too long. */
-import { type Asked, type Drawn, MOST_CHARS, MOST_SVG_CHARS } from "./said";
+import { type Asked, type Drawn, MAX_CHARS, MAX_SVG_CHARS } from "./messages";
 
 const PATIENCE_MS = 8000;
 const MOST_KEPT = 50;
@@ -11,7 +11,7 @@ let last = 0;
 
 /** The picture as SVG; empty where there is none. */
 export function draw(text: string, dark: boolean): Promise<string> {
-  if (text.length > MOST_CHARS) return Promise.resolve("");
+  if (text.length > MAX_CHARS) return Promise.resolve("");
   const key = `${dark}${text}`;
   const found = kept.get(key);
   if (found) return found;
@@ -64,5 +64,5 @@ function open(): Promise<HTMLIFrameElement> {
 
 function isDrawn(said: unknown): said is Drawn {
   if (typeof said !== "object" || said === null || !("id" in said) || !("svg" in said)) return false;
-  return typeof said.svg === "string" && said.svg.length <= MOST_SVG_CHARS && (said.svg === "" || said.svg.startsWith("<svg"));
+  return typeof said.svg === "string" && said.svg.length <= MAX_SVG_CHARS && (said.svg === "" || said.svg.startsWith("<svg"));
 }

@@ -1,6 +1,6 @@
 /** Runs in the frame that draws diagrams: text comes in by message, a picture goes back. It has no origin and no way out. */
 import mermaid, { type MermaidConfig } from "mermaid";
-import { type Asked, MOST_CHARS } from "./said";
+import { type Asked, MAX_CHARS } from "./messages";
 
 const SETTINGS: MermaidConfig = {
   startOnLoad: false,
@@ -11,7 +11,7 @@ const SETTINGS: MermaidConfig = {
   layout: "dagre",
   suppressErrorRendering: true,
   logLevel: "fatal",
-  maxTextSize: MOST_CHARS,
+  maxTextSize: MAX_CHARS,
   fontFamily: 'ui-sans-serif, system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", sans-serif',
   // What the text of a diagram may not change.
   secure: ["secure", "securityLevel", "startOnLoad", "htmlLabels", "layout", "suppressErrorRendering", "logLevel", "maxTextSize", "maxEdges", "fontFamily", "themeCSS", "theme", "themeVariables", "darkMode"],

@@ -10,5 +10,5 @@ export interface Drawn {
   svg: string;
 }
 
-export const MOST_CHARS = 20_000;
-export const MOST_SVG_CHARS = 2_000_000;
+export const MAX_CHARS = 20_000;
+export const MAX_SVG_CHARS = 2_000_000;

@@ -1,24 +1,24 @@
-/** The timeline block by block: only what is in sight is drawn, however long it is. */
+/** The list of all blocks. It is virtualized: only the visible rows are rendered. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { bytes, count } from "../app/format";
 import type { Block } from "../timeline/blocks";
-import { weightOf } from "./tokens";
+import { sizeOf } from "./tokens";
 
 const ROW_PX = 32;
 const PAGE_ROWS = 10;
 
 interface Props {
   blocks: Block[];
-  /** How many there are; the list itself is changed in place. */
+  /** The number of blocks. It changes with every block, while `blocks` is updated in place. */
   tail: number;
   chosen: number;
   choose: (seq: number) => void;
 }
 
 export function BlockList({ blocks, tail, chosen, choose }: Props) {
-  const [words, setWords] = useState("");
-  const seqs = useMemo(() => matching(blocks, words), [blocks, tail, words]);
+  const [filter, setFilter] = useState("");
+  const seqs = useMemo(() => matching(blocks, filter), [blocks, tail, filter]);
   const box = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: seqs.length, getScrollElement: () => box.current, estimateSize: () => ROW_PX, overscan: 12 });
   const at = seqs.indexOf(chosen);
@@ -26,7 +26,7 @@ export function BlockList({ blocks, tail, chosen, choose }: Props) {
     if (at >= 0) rows.scrollToIndex(at, { align: "auto" });
   }, [chosen]);
 
-  const key = (event: KeyboardEvent) => {
+  const onKey = (event: KeyboardEvent) => {
     const to = STEPS[event.key]?.(at, seqs.length);
     if (to === undefined || !seqs.length) return;
     event.preventDefault();
@@ -37,11 +37,11 @@ export function BlockList({ blocks, tail, chosen, choose }: Props) {
     <>
       <div className="blocks-find">
         <label className="sr" htmlFor="blocks-find">Filter blocks</label>
-        <input id="blocks-find" type="search" placeholder="Filter by type, path or text" value={words} onChange={(event) => setWords(event.target.value)} />
+        <input id="blocks-find" type="search" placeholder="Filter by type, path or text" value={filter} onChange={(event) => setFilter(event.target.value)} />
         <span className="dim">{seqs.length === tail ? count(tail) : `${count(seqs.length)} of ${count(tail)}`} blocks</span>
       </div>
       <div className="blocks-head" aria-hidden="true"><span>#</span><span>Type and path</span><span>Size</span><span>Tokens</span></div>
-      <div className="blocks" ref={box} role="listbox" tabIndex={0} aria-label="Blocks" aria-activedescendant={at >= 0 ? `block-${chosen}` : undefined} onKeyDown={key}>
+      <div className="blocks" ref={box} role="listbox" tabIndex={0} aria-label="Blocks" aria-activedescendant={at >= 0 ? `block-${chosen}` : undefined} onKeyDown={onKey}>
         <div className="blocks-all" role="presentation" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map((row) => {
             const seq = seqs[row.index]!;
@@ -73,7 +73,7 @@ interface RowProps {
 }
 
 function Row({ seq, block, top, position, of, chosen, choose }: RowProps) {
-  const { bytes: size, tokens } = weightOf(block);
+  const { bytes: size, tokens } = sizeOf(block);
   return (
     <div
       id={`block-${seq}`}
@@ -93,25 +93,25 @@ function Row({ seq, block, top, position, of, chosen, choose }: RowProps) {
   );
 }
 
-const FORGETS = new Set(["react.hidden", "react.pruned", "conv.range.summary", "conv.erased"]);
-const FRAMES = new Set(["turn.header", "react.turn.end", "react.round.start"]);
+const REDUCES_CONTEXT = new Set(["react.hidden", "react.pruned", "conv.range.summary", "conv.erased"]);
+const BOUNDARIES = new Set(["turn.header", "react.turn.end", "react.round.start"]);
 
-/** What a block is about, for its colour. */
+/** Return the family of a block type, which sets the colour of its row. */
 function familyOf(type: string): string {
   if (type.startsWith("user.") || type === "external.event") return "user";
   if (type.startsWith("react.tool") || type === "react.notice") return "tool";
   if (type.startsWith("react.model")) return "model";
   if (type === "assistant.completion") return "answer";
-  if (FORGETS.has(type)) return "forgot";
-  return FRAMES.has(type) ? "frame" : "other";
+  if (REDUCES_CONTEXT.has(type)) return "reduced";
+  return BOUNDARIES.has(type) ? "boundary" : "other";
 }
 
 function withoutTurn({ path = "", turn_id = "" }: Block): string {
   return turn_id ? path.replace(`${turn_id}.`, "") : path;
 }
 
-function matching(blocks: Block[], words: string): number[] {
-  const wanted = words.trim().toLowerCase();
+function matching(blocks: Block[], filter: string): number[] {
+  const wanted = filter.trim().toLowerCase();
   const seqs: number[] = [];
   blocks.forEach((block, at) => {
     if (!wanted || block.type.includes(wanted) || block.path?.toLowerCase().includes(wanted) || block.text?.toLowerCase().includes(wanted)) seqs.push(at + 1);

@@ -1,24 +1,24 @@
-/** One block: all that is stored of it. */
+/** One block with all of its stored fields. */
 import { bytes, clock, count } from "../app/format";
 import { Icon } from "../app/Icon";
 import { CodeBlock, CopyButton } from "../markdown/CodeBlock";
 import type { Block } from "../timeline/blocks";
 import { ForkButton } from "./ForkButton";
-import { weightOf } from "./tokens";
+import { sizeOf } from "./tokens";
 
-/** More of a text than this is copied, not shown. */
-const MOST_CHARACTERS = 200_000;
+/** Longer texts are shown in part. The copy button copies all of it. */
+const MAX_CHARS = 200_000;
 
 interface Props {
   seq: number;
   block: Block;
   close: () => void;
-  /** Shows the prompt, where the block is a request. */
+  /** Opens the prompt; null if the block is not a model call. */
   showPrompt: (() => void) | null;
 }
 
 export function BlockView({ seq, block, close, showPrompt }: Props) {
-  const weight = weightOf(block);
+  const size = sizeOf(block);
   const text = block.text ?? "";
   return (
     <section className="block-view" aria-label={`Block ${seq}`}>
@@ -30,14 +30,14 @@ export function BlockView({ seq, block, close, showPrompt }: Props) {
       </header>
       <dl className="facts">
         <dt>Path</dt><dd><code>{block.path || "none"}</code></dd>
-        <dt>By</dt><dd>{block.author}, {clock(block.ts)}</dd>
+        <dt>Author</dt><dd>{block.author}, {clock(block.ts)}</dd>
         {block.turn_id && <><dt>Turn</dt><dd><code>{block.turn_id}</code></dd></>}
-        <dt>Weight</dt><dd>{bytes(weight.bytes)}, about {count(weight.tokens)} tokens, {block.mime}</dd>
+        <dt>Size</dt><dd>{bytes(size.bytes)}, about {count(size.tokens)} tokens, {block.mime}</dd>
       </dl>
       {text && (
         <div className="code">
-          <div className="code-head"><span>{text.length > MOST_CHARACTERS ? `the first ${count(MOST_CHARACTERS)} characters of ${count(text.length)}` : "text"}</span><CopyButton text={text} /></div>
-          <pre tabIndex={0} aria-label="Text of the block">{text.slice(0, MOST_CHARACTERS)}</pre>
+          <div className="code-head"><span>{text.length > MAX_CHARS ? `the first ${count(MAX_CHARS)} characters of ${count(text.length)}` : "text"}</span><CopyButton text={text} /></div>
+          <pre tabIndex={0} aria-label="Block text">{text.slice(0, MAX_CHARS)}</pre>
         </div>
       )}
       {block.meta && <CodeBlock code={JSON.stringify(block.meta, null, 2)} language="json" />}

@@ -1,22 +1,22 @@
-/** Forks the conversation after an entry, and goes there. */
+/** A button that forks the conversation after an entry and opens the fork. */
 import { useState } from "react";
-import { address, post, type Schemas } from "../api/client";
+import { apiPath, post, type Schemas } from "../api/client";
 import { Icon } from "../app/Icon";
-import { go } from "../app/route";
-import { listConversations, tellUser, usePage, wordsOf } from "../app/store";
+import { navigate } from "../app/route";
+import { listConversations, showToast, useAppStore, errorMessage } from "../app/appStore";
 
 export function ForkButton({ seq, label = "Fork here" }: { seq: number; label?: string }) {
-  const id = usePage((state) => state.open?.id ?? "");
+  const id = useAppStore((state) => state.open?.id ?? "");
   const [busy, setBusy] = useState(false);
   const fork = async () => {
     setBusy(true);
     try {
-      const forked = await post<Schemas["Forked"]>(address("conversations", id, "fork"), { seq });
+      const forked = await post<Schemas["Forked"]>(apiPath("conversations", id, "fork"), { seq });
       await listConversations();
-      go(forked.conversation);
-      tellUser(`This is a fork: all up to block ${seq}. The conversation that it comes from stays as it is.`);
+      navigate(forked.conversation);
+      showToast(`This is a fork up to block ${seq}. The original conversation is unchanged.`);
     } catch (error) {
-      tellUser(wordsOf(error));
+      showToast(errorMessage(error));
     } finally {
       setBusy(false);
     }

@@ -1,12 +1,12 @@
-/** What the model was sent in a round, exactly: with its cache points, what was read from the cache, and what broke the prefix. */
+/** The exact prompt of a round, with its cache points, its cache usage and the change that broke the cached prefix. */
 import { Fragment, useEffect, useState } from "react";
-import { address, get, type Prompt, type Schemas, withQuery } from "../api/client";
+import { apiPath, get, type Prompt, type Schemas, withQuery } from "../api/client";
 import { between, bytes, count, money } from "../app/format";
-import { usePage, wordsOf } from "../app/store";
+import { useAppStore, errorMessage } from "../app/appStore";
 import { CopyButton } from "../markdown/CodeBlock";
 import { ForkButton } from "./ForkButton";
 import { type Round, tokensOf } from "./rounds";
-import { RunAgain } from "./RunAgain";
+import { RerunPanel } from "./RerunPanel";
 import { estimate } from "./tokens";
 
 type Reason = Schemas["Change"]["reason"];
@@ -21,50 +21,50 @@ export function PromptView({ round, showBlock }: Props) {
   return (
     <div className="prompt" aria-busy={!prompt && !problem}>
       <Figures round={round} />
-      {prompt && <Verdicts call={prompt.call} isFirst={round.at === 0} showBlock={showBlock} />}
+      {prompt && <Checks call={prompt.call} isFirst={round.at === 0} showBlock={showBlock} />}
       <div className="row">
         <ForkButton seq={round.seq - 1} label="Fork before this round" />
-        {prompt && <CopyButton text={textOf(prompt)} label="Copy the prompt" />}
+        {prompt && <CopyButton text={textOf(prompt)} label="Copy prompt" />}
       </div>
-      <RunAgain round={round} />
+      <RerunPanel round={round} />
       {problem && <div className="trouble" role="note">{problem}</div>}
-      {prompt && <Pieces prompt={prompt} />}
+      {prompt && <Segments prompt={prompt} />}
     </div>
   );
 }
 
-/** Requests do not change once they were answered; the last ones that were looked at are kept. */
-const known = new Map<string, Prompt>();
-const MOST_KNOWN = 20;
+/** The prompts viewed last. A prompt does not change once its call has ended. */
+const cached = new Map<string, Prompt>();
+const MAX_CACHED = 20;
 
 function usePrompt(round: Round): { prompt: Prompt | null; problem: string } {
-  const id = usePage((state) => state.open?.id ?? "");
+  const id = useAppStore((state) => state.open?.id ?? "");
   const key = `${id} ${round.seq} ${round.endedTs}`;
-  const [got, setGot] = useState({ key: "", problem: "" });
+  const [loaded, setLoaded] = useState({ key: "", problem: "" });
   useEffect(() => {
-    if (known.has(key)) return undefined;
+    if (cached.has(key)) return undefined;
     let wanted = true;
-    const path = withQuery(address("conversations", id, "prompt"), { turn: round.turnId, round: round.round, attempt: round.attempt });
+    const path = withQuery(apiPath("conversations", id, "prompt"), { turn: round.turnId, round: round.round, attempt: round.attempt });
     get<Prompt>(path).then(
       (prompt) => {
-        known.set(key, prompt);
-        if (known.size > MOST_KNOWN) known.delete(known.keys().next().value!);
-        if (wanted) setGot({ key, problem: "" });
+        cached.set(key, prompt);
+        if (cached.size > MAX_CACHED) cached.delete(cached.keys().next().value!);
+        if (wanted) setLoaded({ key, problem: "" });
       },
-      (error: unknown) => wanted && setGot({ key, problem: wordsOf(error) }),
+      (error: unknown) => wanted && setLoaded({ key, problem: errorMessage(error) }),
     );
     return () => {
       wanted = false;
     };
   }, [key]);
-  return { prompt: known.get(key) ?? null, problem: got.key === key ? got.problem : "" };
+  return { prompt: cached.get(key) ?? null, problem: loaded.key === key ? loaded.problem : "" };
 }
 
 function Figures({ round }: { round: Round }) {
   const { read, written, plain, isReported } = tokensOf(round);
   const all = Math.max(1, read + written + plain);
   return (
-    <section className="prompt-figures" aria-label="What it used">
+    <section className="prompt-figures" aria-label="Usage">
       <svg viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label={`${Math.round((100 * read) / all)}% read from the cache`}>
         <rect className="strip-read" x={0} y={0} height={4} width={(100 * read) / all} />
         <rect className="strip-written" x={(100 * read) / all} y={0} height={4} width={(100 * written) / all} />
@@ -81,89 +81,89 @@ function Figures({ round }: { round: Round }) {
       <p className="dim">
         {round.model}
         {round.attempt > 1 && `, attempt ${round.attempt}`}
-        {!isReported && ". The provider told nothing of its cache: these are the tokens that were expected."}
+        {!isReported && ". The provider did not report its cache usage, so these numbers are estimates."}
       </p>
     </section>
   );
 }
 
 const VERDICTS: Record<Schemas["ReplayedCall"]["verdict"], string> = {
-  same: "This is byte for byte what was sent: its hash is the one recorded then.",
-  differs: "This is not what was sent: the log now gives other bytes.",
-  unchecked: "Whether this is what was sent cannot be checked any more.",
+  same: "Identical to the prompt that was sent: its hash matches the recorded one.",
+  differs: "Not identical to the prompt that was sent: the log now produces different bytes.",
+  unchecked: "It is no longer possible to check whether this is the prompt that was sent.",
 };
 
 const REASONS: Record<Reason, string> = {
-  edit: "the log was changed, or is rendered otherwise than it was sent",
-  hide: "something was put away",
+  edit: "the log was changed, or it is rendered differently now",
+  hide: "content was hidden",
   prune: "older steps were shortened",
-  compaction: "earlier parts were summed up",
+  compaction: "earlier messages were summarized",
   system: "the system text changed",
   catalogue: "the catalogue of tools and skills changed",
   rendering: "another version of timeloom rendered the prompt",
-  model: "another model was asked before",
-  expired: "its lifetime was over",
-  too_small: "the prefix is smaller than the provider keeps",
-  look_back: "it was further back than the provider looks",
-  evicted: "the provider did not have it, though its lifetime was not over",
-  more_kept: "the provider had more than was known here",
-  not_reported: "the provider did not say what it read from a cache",
-  no_outcome: "the log does not say how the call ended",
-  estimate: "the count of tokens was off",
+  model: "the previous call used another model",
+  expired: "the cache entry had expired",
+  too_small: "the prefix is smaller than the provider's minimum",
+  look_back: "the cache point was further back than the provider searches",
+  evicted: "the provider removed the cache entry before it expired",
+  more_kept: "the provider had cached more than expected",
+  not_reported: "the provider did not report its cache usage",
+  no_outcome: "the log has no outcome for the call",
+  estimate: "the token estimate was off",
 };
 
-/** Reasons that are about how a call was counted: its prefix held. */
-const KEPT = new Set<Reason>(["not_reported", "no_outcome", "estimate", "more_kept"]);
+/** Reasons that only affect the token counts. The prefix was reused. */
+const PREFIX_REUSED = new Set<Reason>(["not_reported", "no_outcome", "estimate", "more_kept"]);
 
-function Verdicts({ call, isFirst, showBlock }: { call: Schemas["ReplayedCall"]; isFirst: boolean; showBlock: (seq: number) => void }) {
+function Checks({ call, isFirst, showBlock }: { call: Schemas["ReplayedCall"]; isFirst: boolean; showBlock: (seq: number) => void }) {
   const change = call.cache?.change;
-  const broke = change && !KEPT.has(change.reason);
+  const isBroken = change && !PREFIX_REUSED.has(change.reason);
   return (
     <ul className="verdicts">
       <li className={`verdict verdict-${call.verdict}`}>{VERDICTS[call.verdict]}</li>
-      {broke && (
+      {isBroken && (
         <li className="verdict verdict-broke">
-          The prefix of the round before did not hold: {REASONS[change.reason]}.{" "}
+          The prefix of the previous round was not reused: {REASONS[change.reason]}.{" "}
           {change.seq > 0 && (
-            <>First block shown otherwise: <button type="button" className="link" onClick={() => showBlock(change.seq)}>{change.seq} {change.path}</button></>
+            <>First changed block: <button type="button" className="link" onClick={() => showBlock(change.seq)}>{change.seq} {change.path}</button></>
           )}
         </li>
       )}
-      {call.cache && !broke && <li className="verdict">{isFirst ? "This is the first round: nothing was sent before it" : "All that the round before had sent was sent again as it was"}{change ? `; ${REASONS[change.reason]}` : ""}.</li>}
+      {call.cache && !isBroken && <li className="verdict">{isFirst ? "This is the first round, so there is no previous prompt" : "The prefix of the previous round was sent again unchanged"}{change ? `; ${REASONS[change.reason]}` : ""}.</li>}
     </ul>
   );
 }
 
-/** How many of the newest segments are open: those that a round added. */
-const SHOWN = 3;
+/** How many of the newest segments are expanded, since a round usually adds that many. */
+const EXPANDED = 3;
 
-function Pieces({ prompt }: { prompt: Prompt }) {
+function Segments({ prompt }: { prompt: Prompt }) {
   const points = prompt.call.cache?.expected.points ?? [];
   const hit = prompt.call.cache?.expected.hit ?? null;
   const point = (blocks: number) => points.find((one) => one.blocks === blocks);
   const last = prompt.segments.length - 1;
   return (
-    <section aria-label="The prompt as it was sent">
+    <section aria-label="Prompt as sent">
       <ol className="pieces">
-        <Piece name="System" text={prompt.system} bytes={new Blob([prompt.system]).size} isRead={hit !== null} isFolded />
+        <Segment name="System" text={prompt.system} bytes={new Blob([prompt.system]).size} isRead={hit !== null} isCollapsed />
         {point(0) && <Point point={point(0)} />}
         {prompt.segments.map((segment, at) => {
           const isRead = hit !== null && at < hit.blocks;
           return (
             <Fragment key={at}>
-              <Piece name={`Segment ${at + 1}`} text={segment.text || `[${segment.mime}]`} bytes={segment.size_bytes} isRead={isRead} isFolded={isRead || at <= last - SHOWN} />
+              <Segment name={`Segment ${at + 1}`} text={segment.text || `[${segment.mime}]`} bytes={segment.size_bytes} isRead={isRead} isCollapsed={isRead || at <= last - EXPANDED} />
               {segment.cache_point && <Point point={point(at + 1)} />}
             </Fragment>
           );
         })}
-        <Piece name="Tail, which no cache keeps" text={prompt.tail} bytes={new Blob([prompt.tail]).size} isRead={false} isFolded={false} />
+        <Segment name="Tail (never cached)" text={prompt.tail} bytes={new Blob([prompt.tail]).size} isRead={false} isCollapsed={false} />
       </ol>
     </section>
   );
 }
 
-function Piece({ name, text, bytes: size, isRead, isFolded }: { name: string; text: string; bytes: number; isRead: boolean; isFolded: boolean }) {
-  const [open, setOpen] = useState(!isFolded);
+function Segment({ name, text, bytes: size, isRead, isCollapsed }: { name: string; text: string; bytes: number; isRead: boolean; isCollapsed: boolean }) {
+  const [open, setOpen] = useState(!isCollapsed);
   return (
     <li className={`piece${isRead ? " cached" : ""}`}>
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -179,8 +179,8 @@ function Piece({ name, text, bytes: size, isRead, isFolded }: { name: string; te
 }
 
 function Point({ point }: { point: Schemas["CachePoint"] | undefined }) {
-  const life = point?.lifetime === "1h" ? "1 hour" : "5 minutes";
-  return <li className="cache-point"><span>cache point{point && ` · ${count(point.tokens)} tokens so far · ${point.small ? "too small to be kept" : `kept ${life}`}`}</span></li>;
+  const lifetime = point?.lifetime === "1h" ? "1 hour" : "5 minutes";
+  return <li className="cache-point"><span>cache point{point && ` · ${count(point.tokens)} tokens so far · ${point.small ? "too small to be cached" : `cached for ${lifetime}`}`}</span></li>;
 }
 
 function textOf(prompt: Prompt): string {

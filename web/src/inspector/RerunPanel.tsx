@@ -1,11 +1,11 @@
-/** What follows a round, run again with a model of one's choice, beside what was recorded. */
+/** Re-runs a turn from a round with a chosen model and compares the result with the recorded one. */
 import { useEffect, useState } from "react";
-import { address, get, post, ProblemError, request, type Schemas, withQuery } from "../api/client";
+import { apiPath, get, post, ProblemError, request, type Schemas, withQuery } from "../api/client";
 import { pause } from "../api/stream";
 import { count, duration, money } from "../app/format";
 import { Icon } from "../app/Icon";
-import { link } from "../app/route";
-import { listConversations, sentence, tellUser, usePage, wordsOf } from "../app/store";
+import { conversationHash } from "../app/route";
+import { listConversations, toSentence, showToast, useAppStore, errorMessage } from "../app/appStore";
 import { DiffView } from "../canvas/DiffView";
 import { Markdown } from "../markdown/Markdown";
 import type { Round } from "./rounds";
@@ -16,127 +16,127 @@ type Side = "recorded" | "rerun";
 
 const SIDES: Side[] = ["recorded", "rerun"];
 
-/** How often a run is looked at, and how seldom at last where nobody answers. */
-const LOOK_MS = 700;
-const LONGEST_WAIT_MS = 10000;
+/** The interval between polls of a re-run. It grows up to the maximum while the server does not answer. */
+const POLL_MS = 700;
+const MAX_WAIT_MS = 10000;
 
-/** How much of a call's parameters is shown; the conversations have all of them. */
+/** Longer parameters are shortened in the table. The conversations have all of them. */
 const PARAMS_CHARS = 160;
 
-/** The newest run of each round that was run again since the page was opened. */
+/** The newest re-run of each round since the page was opened. */
 const forks = new Map<string, string>();
 
-export function RunAgain({ round }: { round: Round }) {
-  const id = usePage((state) => state.open?.id ?? "");
-  const models = usePage((state) => state.me?.models) ?? [];
+export function RerunPanel({ round }: { round: Round }) {
+  const id = useAppStore((state) => state.open?.id ?? "");
+  const models = useAppStore((state) => state.me?.models) ?? [];
   const key = `${id} ${round.seq}`;
   const [model, setModel] = useState(models.find((one) => one !== round.model) ?? models[0] ?? "");
   const [fork, setFork] = useState(forks.get(key) ?? "");
   const [problem, setProblem] = useState("");
   const { found, lost } = useComparison(fork, setProblem);
-  const [asking, setAsking] = useState(false);
-  const isBusy = asking || (fork !== "" && !problem && (!found || isUnderWay(found)));
+  const [isStarting, setIsStarting] = useState(false);
+  const isBusy = isStarting || (fork !== "" && !problem && (!found || isUnderWay(found)));
   const run = async () => {
-    setAsking(true);
+    setIsStarting(true);
     setProblem("");
     try {
-      const started = await post<Schemas["RerunStarted"]>(address("conversations", id, "rerun"), { seq: round.seq - 1, model, turns: 1 });
+      const started = await post<Schemas["RerunStarted"]>(apiPath("conversations", id, "rerun"), { seq: round.seq - 1, model, turns: 1 });
       forks.set(key, started.conversation_id);
       setFork(started.conversation_id);
     } catch (error) {
-      setProblem(wordsOf(error));
+      setProblem(errorMessage(error));
     } finally {
-      setAsking(false);
+      setIsStarting(false);
     }
   };
   const stop = async () => {
     try {
-      await request("DELETE", address("conversations", fork, "rerun"));
+      await request("DELETE", apiPath("conversations", fork, "rerun"));
     } catch (error) {
-      // Whatever has ended meanwhile need not be stopped.
-      if (!(error instanceof ProblemError && error.code === "turn_not_running")) tellUser(wordsOf(error));
+      // The re-run may have ended in the meantime.
+      if (!(error instanceof ProblemError && error.code === "turn_not_running")) showToast(errorMessage(error));
     }
   };
   return (
-    <section className="again" aria-label="Run again">
+    <section className="rerun" aria-label="Run again">
       <div className="row">
-        <label htmlFor="again-model">Run again with</label>
-        <select id="again-model" value={model} disabled={isBusy} onChange={(event) => setModel(event.currentTarget.value)}>
+        <label htmlFor="rerun-model">Run again with</label>
+        <select id="rerun-model" value={model} disabled={isBusy} onChange={(event) => setModel(event.currentTarget.value)}>
           {models.map((one) => <option key={one}>{one}</option>)}
         </select>
         <button type="button" className="quiet small" disabled={isBusy || !model} onClick={() => void run()}><Icon name="fork" /> Run again from this round</button>
         {found?.status.state === "running" && <button type="button" className="quiet small" onClick={() => void stop()}>Stop</button>}
       </div>
-      <p className="dim">On a fork: this conversation stays as it is. Calls that were made before get their recorded results; no others are made.</p>
+      <p className="dim">The re-run happens on a fork, so this conversation stays unchanged. Tool calls return their recorded results. Calls without a recorded result are not made.</p>
       {problem && <div className="trouble" role="note">{problem}</div>}
-      {(lost || found) && <p role="status">{lost || (found && told(found))}</p>}
-      {found && <Both found={found} />}
+      {(lost || found) && <p role="status">{lost || (found && statusText(found))}</p>}
+      {found && <Comparison found={found} />}
     </section>
   );
 }
 
-interface Looked {
+interface PollState {
   found: Compared | null;
-  /** Why nobody knows how far it is by now. */
+  /** Why the current state is unknown; empty if it is known. */
   lost: string;
 }
 
-function useComparison(fork: string, fail: (words: string) => void): Looked {
-  const [looked, setLooked] = useState<Looked>({ found: null, lost: "" });
+function useComparison(fork: string, fail: (message: string) => void): PollState {
+  const [polled, setPolled] = useState<PollState>({ found: null, lost: "" });
   useEffect(() => {
     if (!fork) return undefined;
     const closing = new AbortController();
-    void look(fork, setLooked, fail, closing.signal);
+    void poll(fork, setPolled, fail, closing.signal);
     return () => closing.abort();
   }, [fork]);
-  return looked.found && looked.found.conversation_id !== fork ? { found: null, lost: "" } : looked;
+  return polled.found && polled.found.conversation_id !== fork ? { found: null, lost: "" } : polled;
 }
 
-/** Looks at a run until it has ended; while nobody answers, ever more seldom, and at once when the network is back. */
-async function look(fork: string, tell: (change: (before: Looked) => Looked) => void, fail: (words: string) => void, closed: AbortSignal): Promise<void> {
-  let wait = LOOK_MS;
+/** Poll a re-run until it has ended. Without an answer the interval grows; when the network is back, poll at once. */
+async function poll(fork: string, update: (change: (before: PollState) => PollState) => void, fail: (message: string) => void, closed: AbortSignal): Promise<void> {
+  let wait = POLL_MS;
   while (!closed.aborted) {
     try {
-      const found = await get<Compared>(withQuery(address("conversations", fork, "comparison"), { turns: 1 }));
+      const found = await get<Compared>(withQuery(apiPath("conversations", fork, "comparison"), { turns: 1 }));
       if (closed.aborted) return;
-      tell(() => ({ found, lost: "" }));
+      update(() => ({ found, lost: "" }));
       if (!isUnderWay(found)) {
-        // With the end of its first turn it has a title.
+        // The fork gets its title when its first turn ends.
         await listConversations();
         return;
       }
-      wait = found.status.state === "running" ? LOOK_MS : longer(wait);
+      wait = found.status.state === "running" ? POLL_MS : longer(wait);
     } catch (error) {
       if (closed.aborted) return;
-      if (!isPassing(error)) {
-        fail(wordsOf(error));
+      if (!isTemporary(error)) {
+        fail(errorMessage(error));
         return;
       }
-      tell((before) => ({ ...before, lost: lostWords(error) }));
+      update((before) => ({ ...before, lost: connectionMessage(error) }));
       wait = longer(wait);
     }
     await pause(wait, closed);
   }
 }
 
-const longer = (wait: number) => Math.min(wait * 2, LONGEST_WAIT_MS);
+const longer = (wait: number) => Math.min(wait * 2, MAX_WAIT_MS);
 
-/** Whether it is worth another try. */
-function isPassing(error: unknown): error is ProblemError {
+/** Whether the error is temporary, so that another poll can succeed. */
+function isTemporary(error: unknown): error is ProblemError {
   return error instanceof ProblemError && (error.status === 0 || [408, 429].includes(error.status) || error.status >= 500);
 }
 
-function lostWords(error: ProblemError): string {
-  if (error.status === 0) return "The connection is lost. The re-run does not need this page; looking again as soon as the server can be reached…";
-  return `${wordsOf(error)} The re-run does not need this page; looking again…`;
+function connectionMessage(error: ProblemError): string {
+  if (error.status === 0) return "The connection is lost. The re-run does not depend on this page. Reconnecting…";
+  return `${errorMessage(error)} The re-run does not depend on this page. Retrying…`;
 }
 
-/** Whether more will come: also where the server that ran it stopped, until the next one has ended its turn. */
+/** Whether the re-run can still change: after a crash, the restarted server closes its turn. */
 function isUnderWay({ status }: Compared): boolean {
   return status.state === "running" || status.state === "interrupted";
 }
 
-function Both({ found }: { found: Compared }) {
+function Comparison({ found }: { found: Compared }) {
   const { comparison } = found;
   const turn = comparison.turns[0];
   const rounds = turn?.rounds ?? [];
@@ -144,13 +144,13 @@ function Both({ found }: { found: Compared }) {
   const isRunning = isUnderWay(found);
   return (
     <>
-      <div className="again-scroll" tabIndex={0} role="region" aria-label="Both courses">
-        <table className="again-table">
+      <div className="rerun-scroll" tabIndex={0} role="region" aria-label="Comparison">
+        <table className="rerun-table">
           <thead>
             <tr>
-              <th scope="col"><span className="sr">What</span></th>
-              <th scope="col"><a href={link(comparison.forked_from.conversation_id)}>Recorded</a><br /><span className="dim">{comparison.recorded_models.join(", ")}</span></th>
-              <th scope="col"><a href={link(found.conversation_id)}>Run again</a><br /><span className="dim">{comparison.rerun_models.join(", ")}</span></th>
+              <th scope="col"><span className="sr">Metric</span></th>
+              <th scope="col"><a href={conversationHash(comparison.forked_from.conversation_id)}>Recorded</a><br /><span className="dim">{comparison.recorded_models.join(", ")}</span></th>
+              <th scope="col"><a href={conversationHash(found.conversation_id)}>Re-run</a><br /><span className="dim">{comparison.rerun_models.join(", ")}</span></th>
             </tr>
           </thead>
           <tbody>
@@ -161,7 +161,7 @@ function Both({ found }: { found: Compared }) {
               </tr>
             ))}
             {rounds.map((pair) => (
-              <tr key={pair.round} className={`again-${pair.verdict}`}>
+              <tr key={pair.round} className={`rerun-${pair.verdict}`}>
                 <th scope="row">Round {pair.round}</th>
                 <td>{decisionIn(pair.recorded)}</td>
                 <td>{pair.verdict === "same" ? "the same" : decisionIn(pair.rerun)}</td>
@@ -177,9 +177,9 @@ function Both({ found }: { found: Compared }) {
       </div>
       {!isRunning && (before || after) && (
         <>
-          <div className="again-answers">
+          <div className="rerun-answers">
             <article tabIndex={0} aria-label="Recorded answer"><Markdown text={before} /></article>
-            <article tabIndex={0} aria-label="Answer of the re-run"><Markdown text={after} /></article>
+            <article tabIndex={0} aria-label="Re-run answer"><Markdown text={after} /></article>
           </div>
           <DiffView before={before} after={after} />
         </>
@@ -190,7 +190,7 @@ function Both({ found }: { found: Compared }) {
 
 const FIGURES: [string, (effort: Schemas["Effort"]) => string][] = [
   ["Requests", (effort) => count(effort.requests ?? 0)],
-  ["Calls of tools", (effort) => count(effort.calls ?? 0)],
+  ["Tool calls", (effort) => count(effort.calls ?? 0)],
   ["Tokens sent", ({ usage }) => count((usage?.input_tokens ?? 0) + (usage?.cache_write_tokens ?? 0) + (usage?.cache_read_tokens ?? 0))],
   ["From cache", ({ usage }) => count(usage?.cache_read_tokens ?? 0)],
   ["Reply", ({ usage }) => count(usage?.output_tokens ?? 0)],
@@ -198,23 +198,23 @@ const FIGURES: [string, (effort: Schemas["Effort"]) => string][] = [
   ["Time", (effort) => duration(effort.model_ms ?? 0)],
 ];
 
-function told({ comparison, status }: Compared): string {
+function statusText({ comparison, status }: Compared): string {
   const turn = comparison.turns[0];
   if (status.state === "running") return `Running: round ${Math.max(1, status.round)}…`;
-  if (status.state === "interrupted") return "The server stopped in the middle of it; what is there is being closed…";
-  if (status.state === "waiting") return "The re-run waits for a person; open it to decide.";
-  if (turn?.rerun_end === "cancelled" && turn.recorded_end !== "cancelled") return `${sentence(turn.rerun_end_text)} Run it again, or open it to go on from there.`;
-  return comparison.is_same ? "The model decided the same in every round." : "It came out otherwise.";
+  if (status.state === "interrupted") return "The server stopped during the re-run. The turn is being closed…";
+  if (status.state === "waiting") return "The re-run is waiting for an approval. Open it to decide.";
+  if (turn?.rerun_end === "cancelled" && turn.recorded_end !== "cancelled") return `${toSentence(turn.rerun_end_text)} Run it again, or open it to continue from there.`;
+  return comparison.is_same ? "The model made the same decisions in every round." : "The results differ.";
 }
 
 function answerIn(rounds: Pair[], side: Side): string {
   return rounds.map((pair) => pair[side]?.answer ?? "").filter(Boolean).at(-1) ?? "";
 }
 
-function decisionIn(made: Pair["recorded"]): string {
-  if (!made) return "–";
-  const calls = (made.calls ?? []).map((call) => `${call.tool_id} ${shortened(call.params)}${call.failed ? " (failed)" : ""}`);
-  return [...calls, ...(made.answer ? ["the answer"] : [])].join("\n") || "–";
+function decisionIn(decision: Pair["recorded"]): string {
+  if (!decision) return "–";
+  const calls = (decision.calls ?? []).map((call) => `${call.tool_id} ${shortened(call.params)}${call.failed ? " (failed)" : ""}`);
+  return [...calls, ...(decision.answer ? ["the answer"] : [])].join("\n") || "–";
 }
 
 function shortened(text: string): string {

@@ -1,12 +1,12 @@
-/** Rounds: each request to the model with what it used, what ran after it, and what was forgotten before it. */
+/** Rounds: each model call with its usage, the tool calls after it, and the context reductions before it. */
 import type { Schemas } from "../api/client";
-import { type Block, figure, isObject, meta, objectOf, said, table } from "../timeline/blocks";
+import { type Block, asNumber, isObject, meta, objectOf, asString, table } from "../timeline/blocks";
 import type { Timeline } from "../timeline/fold";
 
 export interface Round {
-  /** Its place in the strip, from 0. */
+  /** The index of the round, from 0. */
   at: number;
-  /** The seq of its request. */
+  /** The seq of the model call's block. */
   seq: number;
   turnId: string;
   turn: number;
@@ -19,9 +19,9 @@ export interface Round {
   used: Used;
   tools: string[];
   failed: number;
-  /** What made the prompt shorter since the round before. */
-  forgot: ("summed up" | "shortened" | "put away")[];
-  /** What everything had cost when this round was over. */
+  /** What made the prompt shorter since the previous round. */
+  reductions: ("compacted" | "pruned" | "hidden")[];
+  /** The total cost up to the end of this round, in nano-USD. */
   spent: number;
 }
 
@@ -35,62 +35,62 @@ interface Used {
 
 type Expected = Pick<Schemas["CacheForecast"], "read_tokens" | "written_5m_tokens" | "written_1h_tokens" | "uncached_tokens">;
 
-interface Folded {
-  /** How many blocks were taken in. */
-  taken: number;
+interface RoundsState {
+  /** How many blocks have been applied. */
+  applied: number;
   rounds: Round[];
   turn: number;
   spent: number;
-  forgot: Round["forgot"];
+  reductions: Round["reductions"];
   isChanged: boolean;
 }
 
-const folded = new WeakMap<Timeline, Folded>();
+const states = new WeakMap<Timeline, RoundsState>();
 
-/** The rounds so far, another list where one changed; blocks that were taken in are not looked at again. */
+/** Return the rounds so far, as a new list if one changed. Only new blocks are processed. */
 export function roundsOf(timeline: Timeline): Round[] {
-  let state = folded.get(timeline);
-  if (!state) folded.set(timeline, (state = { taken: 0, rounds: [], turn: 0, spent: 0, forgot: [], isChanged: false }));
-  for (; state.taken < timeline.blocks.length; state.taken++) take(state, state.taken + 1, timeline.blocks[state.taken]!);
+  let state = states.get(timeline);
+  if (!state) states.set(timeline, (state = { applied: 0, rounds: [], turn: 0, spent: 0, reductions: [], isChanged: false }));
+  for (; state.applied < timeline.blocks.length; state.applied++) apply(state, state.applied + 1, timeline.blocks[state.applied]!);
   if (state.isChanged) state.rounds = [...state.rounds];
   state.isChanged = false;
   return state.rounds;
 }
 
-/** The tokens of a request as its provider counted them; as they were expected where it said nothing of its cache. */
+/** Return the tokens of a call as the provider reported them, or as estimated if it did not report its cache usage. */
 export function tokensOf({ used, expected }: Round): { read: number; written: number; plain: number; isReported: boolean } {
   if (used.read || used.written || !expected) return { ...used, isReported: true };
   return {
-    read: figure(expected.read_tokens),
-    written: figure(expected.written_5m_tokens) + figure(expected.written_1h_tokens),
-    plain: figure(expected.uncached_tokens),
+    read: asNumber(expected.read_tokens),
+    written: asNumber(expected.written_5m_tokens) + asNumber(expected.written_1h_tokens),
+    plain: asNumber(expected.uncached_tokens),
     isReported: false,
   };
 }
 
-const FORGETS = table<Round["forgot"][number]>({
-  "conv.range.summary": "summed up",
-  "react.pruned": "shortened",
-  "react.hidden": "put away",
+const REDUCTIONS = table<Round["reductions"][number]>({
+  "conv.range.summary": "compacted",
+  "react.pruned": "pruned",
+  "react.hidden": "hidden",
 });
 
-function take(state: Folded, seq: number, block: Block): void {
+function apply(state: RoundsState, seq: number, block: Block): void {
   const last = state.rounds.at(-1);
-  const forgot = FORGETS[block.type];
-  if (forgot) state.forgot.push(forgot);
-  if (block.type === "turn.header") state.turn = figure(meta(block, "n")) || state.turn + 1;
-  else if (block.type === "react.model.call") called(state, seq, block);
-  else if (block.type === "react.model.outcome") answered(state, block);
-  else if (last && block.type === "react.tool.call") change(state, { ...last, tools: [...last.tools, said(objectOf(block.text)["tool_id"])] });
+  const reduction = REDUCTIONS[block.type];
+  if (reduction) state.reductions.push(reduction);
+  if (block.type === "turn.header") state.turn = asNumber(meta(block, "n")) || state.turn + 1;
+  else if (block.type === "react.model.call") addRound(state, seq, block);
+  else if (block.type === "react.model.outcome") endRound(state, block);
+  else if (last && block.type === "react.tool.call") change(state, { ...last, tools: [...last.tools, asString(objectOf(block.text)["tool_id"])] });
   else if (last && block.type === "react.tool.result" && isObject(meta(block, "error"))) change(state, { ...last, failed: last.failed + 1 });
 }
 
-/** Titles and summaries are asked for beside the rounds: they cost, and are no rounds. */
+/** Model calls for titles and summaries add to the cost, but are not rounds. */
 function isDecision(block: Block): boolean {
-  return (said(meta(block, "purpose")) || "decision") === "decision";
+  return (asString(meta(block, "purpose")) || "decision") === "decision";
 }
 
-function called(state: Folded, seq: number, block: Block): void {
+function addRound(state: RoundsState, seq: number, block: Block): void {
   if (!isDecision(block)) return;
   const cache = meta(block, "cache");
   change(state, {
@@ -98,39 +98,39 @@ function called(state: Folded, seq: number, block: Block): void {
     seq,
     turnId: block.turn_id ?? "",
     turn: state.turn,
-    round: figure(meta(block, "round")),
-    attempt: figure(meta(block, "attempt")) || 1,
-    model: said(meta(block, "model")),
+    round: asNumber(meta(block, "round")),
+    attempt: asNumber(meta(block, "attempt")) || 1,
+    model: asString(meta(block, "model")),
     startedTs: block.ts,
     endedTs: "",
     expected: isObject(cache) ? (cache as unknown as Expected) : null,
     used: { read: 0, written: 0, plain: 0, output: 0, cost: 0 },
     tools: [],
     failed: 0,
-    forgot: state.forgot,
+    reductions: state.reductions,
     spent: state.spent,
   });
-  state.forgot = [];
+  state.reductions = [];
 }
 
-function answered(state: Folded, block: Block): void {
+function endRound(state: RoundsState, block: Block): void {
   const usage = meta(block, "usage");
-  const told = isObject(usage) ? usage : {};
-  state.spent += figure(told["cost_nano_usd"]);
+  const reported = isObject(usage) ? usage : {};
+  state.spent += asNumber(reported["cost_nano_usd"]);
   const last = state.rounds.at(-1);
   if (!last) return;
   if (!isDecision(block)) return change(state, { ...last, spent: state.spent });
   const used = {
-    read: figure(told["cache_read_tokens"]),
-    written: figure(told["cache_write_tokens"]),
-    plain: figure(told["input_tokens"]),
-    output: figure(told["output_tokens"]),
-    cost: figure(told["cost_nano_usd"]),
+    read: asNumber(reported["cache_read_tokens"]),
+    written: asNumber(reported["cache_write_tokens"]),
+    plain: asNumber(reported["input_tokens"]),
+    output: asNumber(reported["output_tokens"]),
+    cost: asNumber(reported["cost_nano_usd"]),
   };
   change(state, { ...last, endedTs: block.ts, used, spent: state.spent });
 }
 
-function change(state: Folded, round: Round): void {
+function change(state: RoundsState, round: Round): void {
   state.rounds[round.at] = round;
   state.isChanged = true;
 }

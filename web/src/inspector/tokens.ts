@@ -1,5 +1,5 @@
-/** Tokens and bytes of a block: the server's own estimate (`timeloom.core.tokens`), made again here. */
-import { type Block, figure, isObject, meta } from "../timeline/blocks";
+/** Size of a block in tokens and bytes. The token estimate must match the server's (`timeloom.core.tokens`). */
+import { type Block, asNumber, isObject, meta } from "../timeline/blocks";
 
 const LETTER = 229;
 const CHANGE = 893;
@@ -9,7 +9,7 @@ const SPACES = 1843;
 const GAPS = /\n[ \t\n\r\f\v]*| [ \t]+|\t[ \t]+/g;
 const MARKS = new Set("!\"#$%&'()*+,-./:;<=>?@[\\]^`{|}~");
 
-/** Where a script begins, and what a character of it weighs; the last one that begins before a character counts. */
+/** The first code point of each range of scripts and the weight of its characters, from high to low. */
 const SCRIPTS: [number, number][] = [
   [0x10000, 2000], [0xf900, 922], [0xac00, 739], [0x3100, 922], [0x3040, 673], [0x3000, 922], [0x2000, 900],
   [0x1e00, 932], [0x900, 400], [0x530, 388], [0x370, 371], [0x80, 932],
@@ -47,31 +47,31 @@ function kindOf(code: number): "U" | "l" | "d" | "." {
   return code >= 0x30 && code <= 0x39 ? "d" : ".";
 }
 
-export interface Weight {
+export interface BlockSize {
   bytes: number;
   tokens: number;
 }
 
-const known = new WeakMap<Block, Weight>();
+const known = new WeakMap<Block, BlockSize>();
 
-/** What a block weighs; a request to a model weighs all that was sent. */
-export function weightOf(block: Block): Weight {
-  let weight = known.get(block);
-  if (!weight) {
-    weight = weigh(block);
-    known.set(block, weight);
+/** Return the size of a block. A model call has the size of its whole prompt. */
+export function sizeOf(block: Block): BlockSize {
+  let size = known.get(block);
+  if (!size) {
+    size = measure(block);
+    known.set(block, size);
   }
-  return weight;
+  return size;
 }
 
-function weigh(block: Block): Weight {
+function measure(block: Block): BlockSize {
   const digest = meta(block, "digest");
-  const told = isObject(digest) ? digest : {};
+  const described = isObject(digest) ? digest : {};
   const stored = block.base64 ? Math.floor((block.base64.length * 3) / 4) : 0;
   const blobs = meta(block, "blobs");
-  const elsewhere = isObject(blobs) ? Object.values(blobs).reduce<number>((sum, one) => sum + (isObject(one) ? figure(one["size_bytes"]) : 0), 0) : 0;
+  const blobBytes = isObject(blobs) ? Object.values(blobs).reduce<number>((sum, one) => sum + (isObject(one) ? asNumber(one["size_bytes"]) : 0), 0) : 0;
   const tail = typeof meta(block, "tail") === "string" ? (meta(block, "tail") as string) : "";
-  const bytes = block.text === undefined && !tail ? stored || elsewhere || figure(told["size_bytes"]) : new Blob([block.text ?? "", tail]).size + elsewhere;
-  const tokens = block.type === "react.model.call" ? figure(meta(block, "estimated_tokens")) : block.text === undefined ? figure(told["tokens"]) : estimate(block.text);
+  const bytes = block.text === undefined && !tail ? stored || blobBytes || asNumber(described["size_bytes"]) : new Blob([block.text ?? "", tail]).size + blobBytes;
+  const tokens = block.type === "react.model.call" ? asNumber(meta(block, "estimated_tokens")) : block.text === undefined ? asNumber(described["tokens"]) : estimate(block.text);
   return { bytes, tokens };
 }

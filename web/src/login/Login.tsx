@@ -1,9 +1,9 @@
 /** Coming in with a key: it becomes a cookie that no script can read. */
 import { useState, type FormEvent } from "react";
-import { comeIn, usePage } from "../app/store";
+import { signIn, useAppStore } from "../app/appStore";
 
 export function Login() {
-  const refused = usePage((state) => state.entered === "refused");
+  const refused = useAppStore((state) => state.authState === "refused");
   const [token, setToken] = useState("");
   const [wrong, setWrong] = useState(window.location.hash === "#refused");
   const submit = async (event: FormEvent) => {
@@ -11,7 +11,7 @@ export function Login() {
     const response = await fetch(`/ready?token=${encodeURIComponent(token.trim())}`, { redirect: "manual" }).catch(() => null);
     if (response?.type === "opaqueredirect") {
       setToken("");
-      await comeIn();
+      await signIn();
     } else setWrong(true);
   };
   return (

@@ -2,7 +2,7 @@
 import { memo, useMemo } from "react";
 import type { Token, Tokens } from "marked";
 import remend from "remend";
-import { usePage } from "../app/store";
+import { useAppStore } from "../app/appStore";
 import { Diagram } from "../diagram/Diagram";
 import { CodeBlock } from "./CodeBlock";
 import { useMath } from "./math";
@@ -17,7 +17,7 @@ interface Props {
 export const Markdown = memo(function Markdown({ text, growing = false }: Props) {
   const blocks = useMemo(() => blocksOf(growing ? remend(text) : text), [text, growing]);
   const math = useMath();
-  const sources = usePage((state) => state.open?.timeline.sources) ?? NO_SOURCES;
+  const sources = useAppStore((state) => state.open?.timeline.sources) ?? NO_SOURCES;
   return (
     <div className="markdown">
       {blocks.map((token, at) => (

@@ -33,7 +33,7 @@ export interface Piece {
 }
 
 /** Longer programs are shown without colours: nobody waits for them. */
-const MOST_CHARACTERS = 60000;
+const MAX_CHARS = 60000;
 
 let highlighter: Promise<HighlighterCore> | null = null;
 
@@ -44,7 +44,7 @@ export function languageOf(name: string): string {
 
 export async function highlight(code: string, language: string): Promise<Piece[][] | null> {
   const load = LANGUAGES[language];
-  if (!load || code.length > MOST_CHARACTERS) return null;
+  if (!load || code.length > MAX_CHARS) return null;
   highlighter ??= start();
   const [ready, grammar] = await Promise.all([highlighter, load()]);
   await ready.loadLanguage(grammar.default);

@@ -1,10 +1,10 @@
 /** What can be done with a conversation: name it, copy it, erase what it says, delete it. */
 import { Menu } from "@base-ui/react/menu";
 import { useState } from "react";
-import { address, post, request, type Schemas } from "../api/client";
+import { apiPath, post, request, type Schemas } from "../api/client";
 import { Icon } from "../app/Icon";
-import { go } from "../app/route";
-import { listConversations, openAgain, tellUser, usePage, wordsOf } from "../app/store";
+import { navigate } from "../app/route";
+import { listConversations, reloadConversation, showToast, useAppStore, errorMessage } from "../app/appStore";
 import { Confirm, RenameDialog } from "./dialogs";
 
 type Asked = "" | "rename" | "erase" | "delete";
@@ -15,14 +15,14 @@ export function ConversationMenu({ id, title }: { id: string; title: string }) {
   const done = () => setAsked("");
   const act = (doing: Promise<unknown>) => {
     done();
-    doing.then(() => listConversations()).catch((error: unknown) => tellUser(wordsOf(error)));
+    doing.then(() => listConversations()).catch((error: unknown) => showToast(errorMessage(error)));
   };
   const fork = () =>
-    act(post<Schemas["Forked"]>(address("conversations", id, "fork"), {}).then(({ conversation }) => go(conversation)));
+    act(post<Schemas["Forked"]>(apiPath("conversations", id, "fork"), {}).then(({ conversation }) => navigate(conversation)));
   const remove = () =>
     act(
-      request("DELETE", address("conversations", id)).then(() => {
-        if (usePage.getState().open?.id === id) go("");
+      request("DELETE", apiPath("conversations", id)).then(() => {
+        if (useAppStore.getState().open?.id === id) navigate("");
       }),
     );
   return (
@@ -40,9 +40,9 @@ export function ConversationMenu({ id, title }: { id: string; title: string }) {
           </Menu.Positioner>
         </Menu.Portal>
       </Menu.Root>
-      {asked === "rename" && <RenameDialog title={title} close={done} save={(text) => act(post(address("conversations", id, "title"), { title: text }))} />}
+      {asked === "rename" && <RenameDialog title={title} close={done} save={(text) => act(post(apiPath("conversations", id, "title"), { title: text }))} />}
       {asked === "erase" && (
-        <Confirm title={`Erase what “${name}” says?`} button="Erase" close={done} confirm={() => act(post(address("conversations", id, "erase"), { all: true }).then(() => (openAgain(id), tellUser("Everything in it was erased. That it was there is still on the timeline."))))}>
+        <Confirm title={`Erase what “${name}” says?`} button="Erase" close={done} confirm={() => act(post(apiPath("conversations", id, "erase"), { all: true }).then(() => (reloadConversation(id), showToast("Everything in it was erased. That it was there is still on the timeline."))))}>
           All messages, files and sources in it are removed for good, with everything that was made from them. The timeline keeps only that something was there.
         </Confirm>
       )}

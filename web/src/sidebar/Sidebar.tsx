@@ -1,19 +1,19 @@
 /** Conversations, newest first, by day; or those in which words were said. */
 import { Fragment, useEffect, useState } from "react";
-import { address, get, type Schemas, withQuery } from "../api/client";
+import { apiPath, get, type Schemas, withQuery } from "../api/client";
 import { day } from "../app/format";
 import { Icon } from "../app/Icon";
-import { go } from "../app/route";
-import { listConversations, tellUser, usePage, wordsOf } from "../app/store";
+import { navigate } from "../app/route";
+import { listConversations, showToast, useAppStore, errorMessage } from "../app/appStore";
 import { ConversationMenu } from "./ConversationMenu";
 import { ThemeButton } from "./ThemeButton";
 
 export function Sidebar() {
-  const shown = usePage((state) => state.sidebar);
-  const me = usePage((state) => state.me);
+  const shown = useAppStore((state) => state.sidebar);
+  const me = useAppStore((state) => state.me);
   const [words, setWords] = useState("");
   const found = useSearch(words.trim());
-  const close = () => usePage.setState({ sidebar: false });
+  const close = () => useAppStore.setState({ sidebar: false });
   return (
     <>
       {shown && <div className="shade" onClick={close} />}
@@ -23,7 +23,7 @@ export function Sidebar() {
           <span className="brand">timeloom</span>
           <button type="button" className="icon narrow-only" aria-label="Close the list" onClick={close}><Icon name="close" /></button>
         </header>
-        <button type="button" className="new" onClick={() => (go(""), close())}><Icon name="plus" /> New conversation</button>
+        <button type="button" className="new" onClick={() => (navigate(""), close())}><Icon name="plus" /> New conversation</button>
         <div className="find">
           <Icon name="search" />
           <label className="sr" htmlFor="find">Search conversations</label>
@@ -40,8 +40,8 @@ export function Sidebar() {
 }
 
 function DayList({ close }: { close: () => void }) {
-  const conversations = usePage((state) => state.conversations);
-  const more = usePage((state) => state.cursor);
+  const conversations = useAppStore((state) => state.conversations);
+  const more = useAppStore((state) => state.cursor);
   return (
     <ul className="list">
       {conversations.map((one, at) => {
@@ -61,8 +61,8 @@ function DayList({ close }: { close: () => void }) {
 }
 
 function Entry({ id, title, parent, close }: { id: string; title: string; parent: string | null; close: () => void }) {
-  const current = usePage((state) => state.open?.id === id);
-  const origin = usePage((state) => state.conversations.find((one) => one.id === parent)?.title);
+  const current = useAppStore((state) => state.open?.id === id);
+  const origin = useAppStore((state) => state.conversations.find((one) => one.id === parent)?.title);
   const fork = parent ? `fork of ${origin || "another conversation"}` : "";
   return (
     <li className={current ? "current" : ""}>
@@ -112,9 +112,9 @@ function useSearch(words: string): Schemas["Found"][] | null {
     }
     let wanted = true;
     const timer = window.setTimeout(() => {
-      get<Schemas["SearchPage"]>(withQuery(address("conversations", "search"), { words, limit: 30, hits: 2 })).then(
+      get<Schemas["SearchPage"]>(withQuery(apiPath("conversations", "search"), { words, limit: 30, hits: 2 })).then(
         (page) => wanted && setFound(page.found),
-        (error: unknown) => wanted && tellUser(wordsOf(error)),
+        (error: unknown) => wanted && showToast(errorMessage(error)),
       );
     }, PAUSE_MS);
     return () => {

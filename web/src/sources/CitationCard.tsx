@@ -1,10 +1,10 @@
-/** The card of a citation: shown where somebody points at its chip, reaches it by the keyboard, or touches it. */
+/** The card of a citation. It opens when its chip is hovered, focused or tapped. */
 import { Popover } from "@base-ui/react/popover";
 import { useEffect, useRef, useState } from "react";
-import { usePage } from "../app/store";
+import { useAppStore } from "../app/appStore";
 import { SourceFacts, SourceLink } from "./SourceFacts";
 
-/** Long enough not to open while the pointer only passes. */
+/** Long enough that the card does not open while the pointer passes over a chip. */
 const OPEN_MS = 120;
 const CLOSE_MS = 200;
 
@@ -13,12 +13,12 @@ export function CitationCard() {
   const [isOpen, setOpen] = useState(false);
   const card = useRef<HTMLDivElement>(null);
   const sid = Number(chip?.dataset["sid"] ?? 0);
-  const source = usePage((state) => state.open?.timeline.sources.get(sid));
+  const source = useAppStore((state) => state.open?.timeline.sources.get(sid));
 
   useEffect(() => {
     let timer = 0;
     let at: HTMLElement | null = null;
-    let isBack = false;
+    let isReturningFocus = false;
     const later = (ms: number, act: () => void) => {
       window.clearTimeout(timer);
       timer = window.setTimeout(act, ms);
@@ -33,12 +33,12 @@ export function CitationCard() {
       const found = chipAt(event.target);
       if (found) later(OPEN_MS, () => openAt(found));
       else if (inCard(event.target)) window.clearTimeout(timer);
-      // Whoever is there with the keyboard does not lose it to a pointer that moves.
+      // A moving pointer does not close a card that has the keyboard focus.
       else if (!chipAt(document.activeElement) && !inCard(document.activeElement)) later(CLOSE_MS, () => setOpen(false));
     };
     const press = (event: Event) => {
       const found = chipAt(event.target);
-      // What is opened from it comes in its place.
+      // A link or button in the card opens something else, so the card closes.
       if (event.target instanceof Element && event.target.closest(".card :is(a, button)")) later(0, () => setOpen(false));
       if (!found) return;
       event.preventDefault();
@@ -46,40 +46,40 @@ export function CitationCard() {
     };
     const focus = (event: FocusEvent) => {
       const found = chipAt(event.target);
-      if (found && !isBack) openAt(found);
+      if (found && !isReturningFocus) openAt(found);
     };
     const blur = (event: FocusEvent) => {
       const isOurs = chipAt(event.target) !== null || inCard(event.target);
       if (isOurs && !chipAt(event.relatedTarget) && !inCard(event.relatedTarget)) setOpen(false);
     };
-    const goBack = () => {
-      isBack = true;
+    const returnFocus = () => {
+      isReturningFocus = true;
       at?.focus();
-      isBack = false;
+      isReturningFocus = false;
     };
-    // The card stands at the end of the document, but comes after its chip for whoever goes on with Tab.
+    // The card is at the end of the document. This handler puts it after its chip in the tab order.
     const key = (event: KeyboardEvent) => {
-      const isThere = inCard(event.target);
-      if (!isThere && !chipAt(event.target)) return;
+      const isInCard = inCard(event.target);
+      if (!isInCard && !chipAt(event.target)) return;
       if (event.key === "Escape" && card.current) {
         event.preventDefault();
         event.stopPropagation();
-        goBack();
+        returnFocus();
         setOpen(false);
-      } else if (event.key === "Tab" && isThere) {
+      } else if (event.key === "Tab" && isInCard) {
         if (event.shiftKey) event.preventDefault();
-        goBack();
+        returnFocus();
       } else if (event.key === "Tab" && !event.shiftKey) {
         const first = card.current?.querySelector<HTMLElement>("a, button");
         if (first) event.preventDefault();
         first?.focus();
-      } else if (!isThere && (event.key === "Enter" || event.key === " ")) press(event);
+      } else if (!isInCard && (event.key === "Enter" || event.key === " ")) press(event);
     };
-    const heard = { mouseover: over, click: press, focusin: focus, focusout: blur, keydown: key };
-    for (const [name, act] of Object.entries(heard)) document.addEventListener(name, act as (event: Event) => void, true);
+    const handlers = { mouseover: over, click: press, focusin: focus, focusout: blur, keydown: key };
+    for (const [name, handler] of Object.entries(handlers)) document.addEventListener(name, handler as (event: Event) => void, true);
     return () => {
       window.clearTimeout(timer);
-      for (const [name, act] of Object.entries(heard)) document.removeEventListener(name, act as (event: Event) => void, true);
+      for (const [name, handler] of Object.entries(handlers)) document.removeEventListener(name, handler as (event: Event) => void, true);
     };
   }, []);
 
@@ -94,7 +94,7 @@ export function CitationCard() {
                 <SourceLink source={source} />
               </>
             ) : (
-              <p className="dim">No source has the number {sid}.</p>
+              <p className="dim">Source {sid} does not exist.</p>
             )}
           </Popover.Popup>
         </Popover.Positioner>

@@ -1,13 +1,13 @@
-/** What is known of a source: its title, where and when it is from, and a piece of it. */
-import { show } from "../app/store";
+/** A source's title, origin, date and snippet. */
+import { showPanel } from "../app/appStore";
 import { table } from "../timeline/blocks";
 import type { Source } from "../timeline/model";
 
-const KINDS = table<string>({ web: "Web page", file: "File", attachment: "Attachment", manual: "Entered by hand" });
-const SNIPPET = 280;
+const KINDS = table<string>({ web: "Web page", file: "File", attachment: "Attachment", manual: "Added manually" });
+const MAX_SNIPPET_CHARS = 280;
 
 export function SourceFacts({ source }: { source: Source }) {
-  const snippet = source.text.length > SNIPPET ? `${source.text.slice(0, SNIPPET)}…` : source.text;
+  const snippet = source.text.length > MAX_SNIPPET_CHARS ? `${source.text.slice(0, MAX_SNIPPET_CHARS)}…` : source.text;
   return (
     <div className="source-facts">
       <div className="source-title"><span className="cite-number">{source.sid}</span> {source.title || source.url || source.path || "Untitled"}</div>
@@ -19,7 +19,7 @@ export function SourceFacts({ source }: { source: Source }) {
 
 export function SourceLink({ source }: { source: Source }) {
   if (source.path.startsWith("fi:")) {
-    return <button type="button" className="small" onClick={() => show("canvas", source.path)}>Open the file</button>;
+    return <button type="button" className="small" onClick={() => showPanel("canvas", source.path)}>Open the file</button>;
   }
   if (!/^https?:\/\//i.test(source.url)) return null;
   return <a href={source.url} target="_blank" rel="noopener noreferrer">Open {domainOf(source) || "the page"}</a>;
@@ -35,7 +35,7 @@ export function domainOf(source: Source): string {
 }
 
 function dateOf(source: Source): string {
-  // Browsers find a date in almost any text.
+  // `Date` parses almost any text, so accept only ISO dates.
   const date = new Date(/^\d{4}-\d\d-\d\d(?:[T ][\d:.Z+-]+)?$/.test(source.date) ? source.date : "");
   return !Number.isNaN(date.getTime()) ? date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" }) : "";
 }

@@ -1,18 +1,18 @@
-/** All sources of the conversation, and where each was used. */
-import { show, usePage } from "../app/store";
+/** All sources of the conversation, and where each is cited. */
+import { showPanel, useAppStore } from "../app/appStore";
 import { isObject, meta } from "../timeline/blocks";
 import type { Timeline } from "../timeline/fold";
 import type { Artifact, Turn } from "../timeline/model";
 import { SourceFacts, SourceLink } from "./SourceFacts";
 
 export default function SourcesPanel() {
-  const open = usePage((state) => state.open);
+  const open = useAppStore((state) => state.open);
   if (!open) return null;
   const { sources, turns } = open.timeline;
   const uses = usesOf(turns);
   const files = filesCiting(open.timeline);
   const rows = [...sources.values()].sort((one, other) => one.sid - other.sid);
-  if (!rows.length) return <div className="panel-body"><p className="dim">No sources yet. Files that you attach and pages that the agent finds appear here, with where they are cited.</p></div>;
+  if (!rows.length) return <div className="panel-body"><p className="dim">No sources yet. Files that you attach and pages that the agent finds appear here, with links to where they are cited.</p></div>;
   return (
     <div className="panel-body" tabIndex={0} role="region" aria-label="All sources">
       <ul className="sources">
@@ -26,7 +26,7 @@ export default function SourcesPanel() {
                 </button>
               ))}
               {(files.get(source.sid) ?? []).map((file) => (
-                <button key={file.path} type="button" className="small" onClick={() => show("canvas", file.path)}>Cited in {file.name}</button>
+                <button key={file.path} type="button" className="small" onClick={() => showPanel("canvas", file.path)}>Cited in {file.name}</button>
               ))}
               {!uses.has(source.sid) && !files.has(source.sid) && <span className="dim">Not cited</span>}
               <SourceLink source={source} />
@@ -47,7 +47,7 @@ function usesOf(turns: Turn[]): Map<number, Turn[]> {
   return uses;
 }
 
-/** The files whose newest version cites a source, as the tool that wrote it found. */
+/** Return the files whose newest version cites each source, as recorded by the tool that wrote the file. */
 function filesCiting({ artifacts, blocks }: Timeline): Map<number, Artifact[]> {
   const uses = new Map<number, Artifact[]>();
   for (const file of artifacts.values()) {

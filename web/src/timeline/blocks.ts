@@ -1,4 +1,4 @@
-/** Blocks as the server tells them, and the little that is read out of their JSON. */
+/** Blocks as the server sends them, and functions that read their JSON safely. */
 export interface Block {
   type: string;
   author: string;
@@ -19,7 +19,7 @@ export interface Usage {
   cost_nano_usd?: number;
 }
 
-/** A JSON object out of a text that somebody else wrote; nothing where it is none. */
+/** Parse untrusted text as a JSON object. Return an empty object if it is not one. */
 export function objectOf(text: string | undefined): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text ?? "");
@@ -29,7 +29,7 @@ export function objectOf(text: string | undefined): Record<string, unknown> {
   }
 }
 
-/** A table by names that others choose: it has its rows, and not what every object has by itself. */
+/** Return a lookup table without inherited properties, so that an untrusted key such as `constructor` finds nothing. */
 export function table<T>(rows: Record<string, T>): Record<string, T> {
   return Object.assign(Object.create(null) as Record<string, T>, rows);
 }
@@ -38,11 +38,11 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function said(value: unknown): string {
+export function asString(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-export function figure(value: unknown): number {
+export function asNumber(value: unknown): number {
   return typeof value === "number" && Number.isFinite(value) ? value : 0;
 }
 

@@ -1,20 +1,20 @@
-/** What is shown of a timeline: turns with their items, in the order in which they happened. */
+/** What the page shows of a timeline: turns and their items in chronological order. */
 import type { Usage } from "./blocks";
-import type { Written } from "./written";
+import type { PartialReply } from "./partialReply";
 
 export interface Message {
   kind: "message";
   seq: number;
-  how: "prompt" | "followup" | "steer" | "event";
+  type: "prompt" | "followup" | "steer" | "event";
   label: string;
   text: string;
   ts: string;
-  /** When the model was asked with it; empty as long as it was not. */
+  /** When the message was first part of a prompt; empty before that. */
   seenTs: string;
-  attachments: Attached[];
+  attachments: Attachment[];
 }
 
-export interface Attached {
+export interface Attachment {
   path: string;
   name: string;
   mime: string;
@@ -25,15 +25,15 @@ export interface Thinking {
   kind: "thinking";
   seq: number;
   text: string;
-  /** How long it took; 0 where nobody knows. */
+  /** How long the model thought; 0 if unknown. */
   ms: number;
 }
 
-/** A reply that was broken off: what was written until then. */
-export interface Cut extends Written {
-  kind: "cut";
+/** A reply that a steer or a stop interrupted, with the text written until then. */
+export interface InterruptedReply extends PartialReply {
+  kind: "interrupted";
   seq: number;
-  how: "steered" | "stopped";
+  reason: "steered" | "stopped";
 }
 
 export interface Notes {
@@ -54,7 +54,7 @@ export interface Call {
   results: Result[];
   notices: Notice[];
   error: string;
-  /** Live output of what runs, by channel. */
+  /** What the running tool has printed so far. */
   output: string;
   approval: Approval | null;
   gate: string;
@@ -67,7 +67,7 @@ export interface Approval {
   decided: "" | "allowed" | "refused";
   decidedTs: string;
   by: string;
-  words: string;
+  comment: string;
 }
 
 export interface Result {
@@ -93,13 +93,14 @@ export interface Answer {
   followups: string[];
 }
 
-export interface Mark {
-  kind: "mark";
+/** A one-line note between the items, for example that older steps were compacted. */
+export interface TimelineEvent {
+  kind: "event";
   seq: number;
-  how: "compaction" | "pruned" | "hidden" | "erased" | "notice" | "retry";
+  type: "compaction" | "pruned" | "hidden" | "erased" | "notice" | "retry";
   text: string;
   detail: string;
-  /** How often in a row, where it may happen again. */
+  /** How many times in a row it happened. Only retries repeat. */
   times: number;
 }
 
@@ -111,7 +112,7 @@ export interface PlanItem {
   change: string;
 }
 
-export type Item = Message | Thinking | Cut | Notes | Call | Answer | Mark | PlanItem;
+export type Item = Message | Thinking | InterruptedReply | Notes | Call | Answer | TimelineEvent | PlanItem;
 
 export interface Turn {
   id: string;
@@ -121,7 +122,7 @@ export interface Turn {
   endedTs: string;
   endSeq: number;
   reason: string;
-  /** Why the model did not answer when it was asked last; empty where it did. */
+  /** The error of the last model call; empty if it succeeded. */
   failure: string;
   endText: string;
   items: Item[];
@@ -138,7 +139,7 @@ export interface Artifact {
   mime: string;
   kind: string;
   versions: Version[];
-  /** False where the newest version is not for others. */
+  /** False if the newest version is internal to the agent. */
   external: boolean;
 }
 
@@ -163,13 +164,14 @@ export interface Source {
 }
 
 export interface Live {
-  /** Text on its way, by channel. */
+  /** Unfinished text by channel. */
   channels: Record<string, string>;
-  /** When each channel began, for the clock beside it; 0 where it had begun before anybody listened. */
+  /** When each channel started, for the timer; 0 if it started before this page connected. */
   since: Record<string, number>;
-  /** Whether a stream has begun since, which tells all of it again: the first text that comes takes its place. */
+  /** True after a reconnect: the server resends the text, so the next delta replaces it. */
   stale: boolean;
-  /** How many more times a stream that began says how it stands, and when it last did: what was written before is told again right after. */
-  joining: number;
-  joinedAt: number;
+  /** How many of the statuses that a new stream starts with are still to come. Each is followed by resent text. */
+  expectedStatuses: number;
+  /** When the last of these statuses arrived. */
+  lastStatusAt: number;
 }

@@ -128,7 +128,7 @@ class Compactor:
                 return Prose(prose, "" if prose else _why_not(ending), (outcome,))
 
     async def _cards(self, done: int, cut: int, tokens: int) -> list[str]:
-        """Return cards of the turns after entry `done` up to `cut`, oldest first, within `tokens`."""
+        """Return cards of the turns after entry `covered_seq` up to `cut`, oldest first, within `tokens`."""
         cards: list[str] = []
         most = longest_card(tokens)
         for turn_id, turn in reversed(self.session.views.turns.turns.items()):

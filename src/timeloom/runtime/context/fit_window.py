@@ -141,7 +141,7 @@ class Room:
         return True
 
     async def _squeeze(self, chars: int, room: int) -> bool:
-        """Shorten the largest visible entries, user messages last, until the conversation has at most `room` tokens."""
+        """Shorten the largest visible entries, user messages last, until the conversation has at most `max_tokens`."""
         view, views = await self.prompter.sight(), self.session.views
         need = view.tokens - room
         heavy = dict(view.heavy(chars // 4 + 60, views.tail, views.forgetting.summed_seq + 1))

@@ -126,7 +126,7 @@ async def plan_erasure(store: Store, asked: Asked, workspaces: Path) -> ErasureP
 async def erase(
     store: Store, asked: Asked, workspaces: Path, by: str, clock: Clock, elsewhere: Elsewhere = lambda _: None
 ) -> ErasureReport:
-    """Erase the requested content and return the report; raises `HeldError` if the conversation is open elsewhere.
+    """Erase the requested content and return the report; raises `ConversationHeldError` if it is open elsewhere.
 
     It can be repeated at any time, also after a crash: the rest is erased then. `erase_copies` and the workspace files
     come first, because they are found by the texts that the log still contains.

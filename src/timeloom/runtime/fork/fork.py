@@ -104,7 +104,7 @@ def _last_seq(views: Views, turn: str | None) -> int:
     wanted = [name for name, known in turns.items() if turn in (None, name, str(known.n))]
     if not wanted:
         missing = "there is no turn yet" if turn is None else f"there is no turn {turn[:60]!r}"
-        raise CodedError("entry_unknown", f"{missing}; the conversation has {len(turns)} turns, numbered from 1")
+        raise CodedError("entry_unknown", f"{missing}; number of turns: {len(turns)}")
     ended = [name for name in wanted if turns[name].ended]
     if not ended:
         raise CodedError("turn_open", "the turn is still open; fork after it has ended, or name an earlier turn")

@@ -120,7 +120,7 @@ class Hub:
     async def say_heard(
         self, info: ConversationInfo, text: str, files: tuple[TextFile, ...] = (), author: str = USER
     ) -> tuple[Accepted, Streaming]:
-        """Send a message as `say` does; also return the stream of its events, which the caller must enter."""
+        """Send a message as `send_message` does; also return the stream of its events, which the caller must enter."""
         sent = Sent(text=text, files=files, author=author)
         return await self._heard(info.id, info.tenant, lambda seat: seat.say(sent))
 
@@ -158,7 +158,7 @@ class Hub:
     async def append(
         self, conversation: ConversationId, blocks: Sequence[AnyBlock], turn_id: TurnId = NO_TURN
     ) -> tuple[Entry, ...]:
-        """Append blocks that need no turn, such as a title or feedback; raises `HeldError`."""
+        """Append blocks that need no turn, such as a title or feedback; raises `ConversationHeldError`."""
         async with self._at(conversation) as seat:
             return await seat.append(blocks, turn_id)
 
@@ -186,7 +186,7 @@ class Hub:
     async def released(self, conversation: ConversationId, *, parks: bool = False) -> AsyncGenerator[None]:
         """Release the conversation's lease while the context lasts.
 
-        A running turn raises `turn_open`, unless `parks` is set: then it is stopped and stays open on the timeline.
+        A running turn raises `turn_open`, unless `stops_turn` is set: then it is stopped and stays open.
         """
         async with self._at(conversation) as seat, seat.released(parks=parks):
             yield

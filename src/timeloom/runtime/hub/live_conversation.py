@@ -66,7 +66,10 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opening(Protocol):
-    """Opens a conversation, or a new one if a header is given; returns its turn runner. Raises `HeldError`."""
+    """Opens a conversation, or starts one if a header is given, and returns its turn runner.
+
+    Raises `ConversationHeldError` if another process holds the conversation.
+    """
 
     async def __call__(
         self, conversation: ConversationId, header: ConversationStarted | None, hear: Callable[[LiveDelta], None]
@@ -199,7 +202,7 @@ class LiveConversation:
 
     @asynccontextmanager
     async def released(self, *, parks: bool) -> AsyncGenerator[None]:
-        """Release the lease while the context lasts; a running turn raises `turn_open`, or stops if `parks` is set."""
+        """Release the lease while the context lasts; a running turn raises `turn_open`, unless `stops_turn` is set."""
         async with self._lock:
             if self.task and not parks:
                 raise CodedError("turn_open", "a turn is running; stop it first")

@@ -48,7 +48,7 @@ _ALL: Final = (*sorted(SPOKEN), OUTPUT)
 
 
 def kind_of(channel: str) -> str:
-    """Return the kind of the channel's text: the channel itself, or `OUTPUT` for channels of tools."""
+    """Return the kind of the channel's text: the channel itself, or `TOOL_OUTPUT` for channels of tools."""
     return channel if channel in SPOKEN else OUTPUT
 
 

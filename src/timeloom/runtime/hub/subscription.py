@@ -135,7 +135,7 @@ class Mailbox:
             self._wake()
 
     async def take(self, most_s: float) -> tuple[Live, int] | None:
-        """Return the next item with the entry published before it; None after `most_s` seconds without one."""
+        """Return the next item with the entry published before it; None after `timeout_s` seconds without one."""
         if not self._items:
             self._ends_at = self._loop.time() + most_s
             # One timer serves many waits: a stream waits about twenty times per second, nearly always briefly.
@@ -347,8 +347,10 @@ class Stream:
         self._is_live = True
 
     async def _look_back(self, start: int) -> None:
-        """Record texts that ended in blocks the reader already has: it may have read them from the store and
-        reconnected before they were published to readers."""
+        """Record texts that ended in blocks the reader already has.
+
+        A reader may have read a block from the store and reconnected before the block was published.
+        """
         last = max((after for _, after in self._mailbox.begun), default=start)
         if last < start:
             for entry in await self._store.load(self._conversation, after=last, limit=start - last):

@@ -60,7 +60,7 @@ def need_turn(views: Views, turn: str) -> TurnId:
     for name, known in views.turns.turns.items():
         if turn in (name, str(known.n)):
             return name
-    raise CodedError("entry_unknown", f"there is no turn {turn[:60]!r}; there are {len(views.turns.turns)}")
+    raise CodedError("entry_unknown", f"there is no turn {turn[:60]!r}; number of turns: {len(views.turns.turns)}")
 
 
 def turns_after(views: Views, after: int, wanted: Iterable[TurnId], limit: int) -> tuple[list[TurnId], int | None]:

@@ -1,7 +1,7 @@
 """Checks that the model can read again every block that is no longer visible in its prompt, byte for byte.
 
-A block is retrievable if at most two `react.read` calls return all of its content, starting from the next prompt: by a
-path in the prompt, or by a path in something the prompt names, such as a summary or a turn's index.
+A block is retrievable if at most two `react.read` calls return all of its content. The first call uses a path in the
+next prompt. A second call may use a path that the first one returned, such as one in a summary or a turn's index.
 """
 
 import re

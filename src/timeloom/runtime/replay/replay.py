@@ -83,7 +83,7 @@ async def rebuild(store: Store, conversation: ConversationId, seq: int) -> Rebui
 
 
 async def explain(store: Store, conversation: ConversationId, seq: int) -> RebuiltPrompt:
-    """Return the request like `rebuild`, with the call's end and cache use if the log can be read that far.
+    """Return the request like `rebuild_prompt`, with the call's end and cache use if the log can be read that far.
 
     It starts at an earlier call with the views of that position, so its cost depends only on the visible entries.
     """

@@ -43,7 +43,7 @@ async def fork_point(store: Store, fork: ConversationId) -> ForkPoint:
 async def compare(
     store: Store, fork: ConversationId, point: ForkPoint, *, after: int = 0, most_turns: int = 1
 ) -> tuple[Comparison, int | None]:
-    """Compare up to `most_turns` turns; also return the offset of the next page, or None.
+    """Compare up to `max_turns` turns; also return the offset of the next page, or None.
 
     Turns of the record come first, in order, then turns that only the fork has. No other turns are read.
     """

@@ -118,7 +118,10 @@ class Session:
     async def resume(
         cls, store: Store, conversation: ConversationId, clock: Clock, ids: Ids, *, holder: str = HOLDER
     ) -> Self:
-        """Return a session of a stored conversation; raises `ConversationUnknownError` or `HeldError`."""
+        """Return a session of a stored conversation.
+
+        Raises `ConversationUnknownError`, or `ConversationHeldError` if another process holds the conversation.
+        """
         # The lease comes first, so that nothing can be written between loading and appending.
         lease = await store.acquire(conversation, holder)
         try:

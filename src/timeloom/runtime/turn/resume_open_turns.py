@@ -57,7 +57,7 @@ Recovered = Ended | Waiting | Held | Failed
 """The result of resuming the open turn of a conversation."""
 
 Open = Callable[[ConversationId], Awaitable[Turns]]
-"""Opens a conversation and returns its turn runner; raises `HeldError` if another process holds it."""
+"""Opens a conversation and returns its turn runner; raises `ConversationHeldError` if another process holds it."""
 
 
 async def recover(

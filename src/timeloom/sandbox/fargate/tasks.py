@@ -112,7 +112,7 @@ class Tasks:
         containers = msgspec.convert(defined, _Defined).task_definition.container_definitions
         if profile.container not in {each.name for each in containers}:
             raise SandboxUnavailableError(
-                f"the task definition has no container {profile.container!a}; docs/fargate.md"
+                f"the task definition has no container {profile.container!a}; docs/how-to/run-programs-on-fargate.md"
             )
 
     def start(self, secret: str) -> str:

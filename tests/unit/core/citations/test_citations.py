@@ -1,4 +1,4 @@
-"""Citation tokens and what they become: grammar, output forms, known and unknown sources, plain text."""
+"""Citation tokens: grammar, output forms, known and unknown sources, plain text."""
 
 import html
 import re

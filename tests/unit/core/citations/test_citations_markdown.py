@@ -156,11 +156,11 @@ TITLES = [
     "[a]: b\n    '\n[a]: b\n    \"\n[a]: b\n (\n",
     "[a]: b\n   'x'\n",
 ]
-"""Definitions that may go on with a title, and do not."""
+"""Link definitions that a title may follow, and does not."""
 
 
 def numbered(parts: Iterable[str]) -> str:
-    """The parts as one text, in which each `T` is a token with an id of its own."""
+    """Return the parts as one text in which each `T` is a token with a distinct id."""
     text = "".join(parts)
     pieces = text.split("T")
     return "".join(piece + f"[[S:{FIRST_SID + n}]]" for n, piece in enumerate(pieces[:-1])) + pieces[-1]

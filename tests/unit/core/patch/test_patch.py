@@ -1,4 +1,4 @@
-"""What a patch does to a file."""
+"""Applying a patch to a file."""
 
 import difflib
 

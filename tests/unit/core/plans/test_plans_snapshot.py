@@ -1,4 +1,4 @@
-"""A plan's value: what is refused, and how it stands."""
+"""Plan snapshots: refused values and derived states."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""The policy of a turn: what follows from how far it has come; it always comes to an end."""
+"""The policy of a turn chooses the next step from its progress, and always terminates."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Cards: what stands for a pruned turn keeps every word that must stay, and names all else."""
+"""Cards of pruned turns keep every required text and name everything else."""
 
 from collections.abc import Sequence
 

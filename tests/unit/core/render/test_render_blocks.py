@@ -1,4 +1,4 @@
-"""Block text: what is shown of an entry follows from the entry alone, and foreign text in it stays foreign."""
+"""Block text depends on the entry alone, and foreign text in it stays fenced."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The catalogue and the system text: the same for the same tools, whatever order they come in."""
+"""The catalogue and the system text are the same for the same tools in any order."""
 
 import itertools
 

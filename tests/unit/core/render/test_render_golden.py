@@ -106,7 +106,7 @@ TOOLS = (
 
 
 class StepClock:
-    """A clock that goes on by one second each time."""
+    """A clock that advances by one second per reading."""
 
     def __init__(self) -> None:
         self._us = 1_770_603_271_112_000

@@ -1,4 +1,4 @@
-"""Previews: what is small is whole, what is large says how large it is, how it is built and how to read it."""
+"""Previews: small content is complete; large content shows its size, its structure and how to read it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The prompt: piece by piece it becomes what it would be at once, and it only grows unless something is forgotten."""
+"""The prompt: incremental rendering equals rendering at once, and only grows unless entries are hidden."""
 
 from collections.abc import Sequence
 

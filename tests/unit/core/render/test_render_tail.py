@@ -1,4 +1,4 @@
-"""The tail: ANNOUNCE and the sources say how things stand, and stay small whatever the conversation holds."""
+"""The tail: ANNOUNCE and the sources show the current state, and stay small for every conversation."""
 
 from collections.abc import Sequence
 

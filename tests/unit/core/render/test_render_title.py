@@ -1,4 +1,4 @@
-"""Titles: what a model is shown, what of its reply is a title, and when a conversation is to get one."""
+"""Titles: the prompt for a title, parsing the reply, and when a conversation gets one."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The summary of a range: bounded, whatever it stands for, and never without the way to all of it."""
+"""The summary of a range is bounded and always names the path to the full range."""
 
 import pytest
 from hypothesis import given

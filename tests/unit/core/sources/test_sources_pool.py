@@ -1,4 +1,4 @@
-"""The sources pool: ids that stay, rows that merge, and a fold that trusts nobody."""
+"""The sources pool: stable ids, merged rows, and a fold that validates its input."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Source rows: their JSON form, their bounds and what may enter the pool."""
+"""Source rows: their JSON form, their bounds and their admission to the pool."""
 
 import msgspec
 import pytest

@@ -206,7 +206,7 @@ def parsed(text: str) -> URL | None:
 
 
 def address(url: URL) -> tuple[str, ...]:
-    """The parser's own reading, apart from what the key drops on purpose."""
+    """Return the parser's result without the parts that the key drops on purpose."""
     parts = (url.protocol, url.username, url.password, url.host, url.pathname, searched(url.search), routed(url.hash))
     return tuple(decoded(part) for part in parts)
 
@@ -255,7 +255,7 @@ def test_the_key_of_an_address_is_the_address_in_its_normal_form() -> None:
 
 
 def test_the_documentation_names_every_tracking_parameter() -> None:
-    page = ROOT / "docs" / "sources.md"
+    page = ROOT / "docs" / "reference" / "sources.md"
     assert set(re.findall(r"\w+", page.read_text(encoding="utf-8"))) >= TRACKING_NAMES
 
 

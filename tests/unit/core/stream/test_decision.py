@@ -1,4 +1,4 @@
-"""Decisions: what is accepted, what is refused, and what the refusal says."""
+"""Decisions: accepted forms, refused forms, and the text of a refusal."""
 
 import json
 

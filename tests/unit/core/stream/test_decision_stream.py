@@ -1,4 +1,4 @@
-"""Strings that come out while their JSON is being written, against what a whole parse finds."""
+"""Strings streamed while their JSON is incomplete equal those of a complete parse."""
 
 import json
 from collections.abc import Sequence

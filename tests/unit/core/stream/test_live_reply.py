@@ -1,4 +1,4 @@
-"""What is shown of a reply on its way, for every way of cutting it."""
+"""The visible part of a streaming reply, for every way of cutting it."""
 
 import itertools
 import json

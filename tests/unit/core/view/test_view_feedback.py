@@ -1,4 +1,4 @@
-"""What stands of the feedback on a conversation's turns."""
+"""The feedback view of a conversation's turns."""
 
 from timeloom.core.blocks import ExternalEvent, Feedback, TurnStarted, UserPrompt
 from timeloom.core.blocks.redact import erased

@@ -1,4 +1,4 @@
-"""The plans view: folded entry by entry it says what the whole timeline says."""
+"""The plans view: folding entry by entry equals evaluating the whole timeline."""
 
 from collections.abc import Iterable
 from typing import get_args

@@ -1,4 +1,4 @@
-"""The caches of providers, as the log tells them: what each call leaves, and what each answer teaches."""
+"""The view of provider caches: the prefixes that each call leaves, and corrections from each answer."""
 
 from msgspec.structs import replace
 

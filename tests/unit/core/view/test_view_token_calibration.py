@@ -1,4 +1,4 @@
-"""What providers report: their own counts correct ours, call by call, and only where a call came to its end."""
+"""Reported token counts calibrate estimates call by call, and only for completed calls."""
 
 from collections.abc import Sequence
 

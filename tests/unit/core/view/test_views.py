@@ -125,7 +125,7 @@ def replaced(shown: Shown, taken: list[int], stand: Stand | None) -> Shown:
 
 
 class Span:
-    """What a rule holds together: from `start` to `end`, or to the end of the log while `end` is None."""
+    """The range that a rule keeps together: from `start` to `end`, or to the end of the log while `end` is None."""
 
     def __init__(self, start: int) -> None:
         self.start = start

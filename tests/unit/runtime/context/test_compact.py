@@ -1,4 +1,4 @@
-"""The summariser: a model writes the prose of a summary, and whatever becomes of that, there is a summary."""
+"""The summariser: a model writes the prose of a summary, and there is a summary even if it fails."""
 
 import asyncio
 from dataclasses import replace

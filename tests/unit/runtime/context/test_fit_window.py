@@ -1,4 +1,4 @@
-"""Making room: whatever a conversation holds, the next request fits, and nothing that must stay is lost."""
+"""Fitting the context window: every next request fits, and required content is never lost."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

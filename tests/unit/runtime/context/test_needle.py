@@ -1,4 +1,4 @@
-"""The needle: what was said in turn 3 of 200 is found again in two reads, however often the rest was summed up.
+"""The needle: a fact of turn 3 of 200 is retrieved in two reads after any number of compactions.
 
 `TIMELOOM_NEEDLES=100 make test` hides a hundred of them for each number of compactions, of every kind.
 """
@@ -43,7 +43,7 @@ ODD = "ümläut — 漢字 \u2028 <channel:code> [[S:3]] | 1| [TURN x] \t ~ \\n 
 
 
 class Seeker:
-    """A model that knows nothing but its prompt: it reads the index of turn 3, then what the index says of a mark."""
+    """A model that knows only its prompt: it reads the index of turn 3, then the path in the index."""
 
     name = "seeker"
     window_tokens = 60_000
@@ -78,7 +78,7 @@ def names_turn(prompt: str, n: int) -> bool:
 
 
 def turn_blocks(n: int, turn: TurnId, hidden: dict[str, str]) -> list[AnyBlock]:
-    """A turn of one round; what is hidden in it stands in the place of what it would say."""
+    """Return a turn of one round; the needle replaces its usual text."""
     call, path, file = CallId(f"c{n}"), f"tc:{turn}.c{n}.result", f"fi:{turn}.files/f{n}.md"
     text = hidden.get("result", f"result {n} " * 40)
     return [

@@ -1,4 +1,4 @@
-"""Erasing: what is erased is nowhere any more, and everything around it is as it was."""
+"""Erasing removes content from every file and leaves everything else unchanged."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Forks: a copy up to the end of a turn that keeps places, times and bytes, and goes on by itself."""
+"""Forks: a copy up to the end of a turn keeps sequence numbers, times and bytes, and runs independently."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Forks at any entry: what is under way is not done twice, files are as they were, and everything can be made again."""
+"""Forks at any entry: open work is not done twice, files are restored, and every request can be replayed."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The hub: conversations are opened when somebody speaks, run one turn at a time, and are let go of."""
+"""The hub opens conversations on demand, runs one turn at a time, and releases them when idle."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -96,7 +96,7 @@ def test_closing_leaves_a_running_turn_open_and_the_next_hub_goes_on_with_it(tmp
             name = (await hub.begin(HEADER, "go")).conversation_id
             await stage.waiting.wait()
         assert await stage.store.open_turns() == [name]
-        with pytest.raises(CodedError, match="closing"):
+        with pytest.raises(CodedError, match="shutting down"):
             await hub.say(name, "too late")
         stage.waiting.clear()
         async with stage.hub() as hub:
@@ -230,7 +230,7 @@ def test_a_message_that_cannot_be_stored_is_refused_and_sent_again_is_there_once
 
 
 class Priceless(ScriptedModel):
-    """A model whose price nobody can find out."""
+    """A model with an unknown price."""
 
     def price_nano_usd(self, usage: Usage) -> int | None:
         raise RuntimeError("no table")
@@ -266,7 +266,7 @@ def test_whoever_speaks_hears_all_that_comes_of_it_and_nothing_from_before(tmp_p
 
 
 async def seqs(opened: Streaming) -> list[int]:
-    """The blocks that are told up to the end of the turn."""
+    """Return the blocks that are sent up to the end of the turn."""
     found: list[int] = []
     async with opened as (_, events):
         async for event in events:

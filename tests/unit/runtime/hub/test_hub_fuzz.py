@@ -1,6 +1,6 @@
-"""Whatever is sent, in whatever order, over whatever restarts: what was accepted is stored once, and every turn ends.
+"""Random inputs in any order over restarts: accepted inputs are stored once, and every turn ends.
 
-`TIMELOOM_FUZZ_RUNS` says how many courses are tried; `make fuzz` tries 2,000.
+`TIMELOOM_FUZZ_RUNS` is the number of random sequences; `make fuzz` tries 2,000.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class Course:
             self._accepted[text] = await hub.decide(name, call_id, self._chance.random() < 0.5, "ann", text)
 
     async def _settle(self, name: ConversationId) -> None:
-        """Decides on whatever waits, until the conversation is at rest."""
+        """Decide all open approvals until the conversation is idle."""
         number = 0
         while (status := await self._hub.status(name)).state != "idle":
             if status.approvals:
@@ -117,7 +117,7 @@ class Course:
         self._check_effects([entry.block for entry in entries])
 
     def _check_effects(self, blocks: list[object]) -> None:
-        """What cannot be undone is done as often as somebody said so, or less."""
+        """Irreversible calls run at most as often as they were approved."""
         sends = {one.tool_call_id for one in blocks if isinstance(one, ToolCall) and one.tool_id == "t.send"}
         approved = Counter(one.tool_call_id for one in blocks if isinstance(one, ApprovalDecided) and one.approved)
         done = Counter(call for call in self._stage.effects if call in sends)

@@ -1,4 +1,4 @@
-"""Text on its way: whoever comes late has it whole, once, and as those have it who were there."""
+"""Partial text: a late subscriber receives it complete, once, and like earlier subscribers."""
 
 import asyncio
 from contextlib import aclosing
@@ -125,7 +125,7 @@ def test_a_long_text_in_small_pieces_is_kept_up_to_the_bound() -> None:
 
 
 class Listener:
-    """A reader that assembles what it hears as the documentation says."""
+    """A reader that assembles the received text as documented."""
 
     def __init__(self) -> None:
         self.seqs: list[int] = []

@@ -1,4 +1,4 @@
-"""Mailboxes and streams: bounded, in order, and without a hole wherever a reader joins."""
+"""Mailboxes and streams: bounded, in order, and without gaps for a reader who joins at any time."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""Hearing a reply: how it ended is recorded with what was used, and with whether anybody knows what that cost."""
+"""Streaming a reply records its ending, its usage, and whether its cost is known."""
 
 import asyncio
 from collections.abc import AsyncGenerator

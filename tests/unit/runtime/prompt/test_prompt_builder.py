@@ -1,4 +1,4 @@
-"""Prompting: what is kept from round to round is what would be made anew, and counts are those of the model."""
+"""The prompt builder: a prompt kept from round to round equals a new one, and counts are the model's."""
 
 import asyncio
 import re
@@ -56,7 +56,7 @@ def text_of(request: ModelRequest) -> str:
 
 
 class CountingStore(MemoryStore):
-    """Counts how often payloads are read, and fails or calls back where it is told to."""
+    """Counts reads of payloads, and fails or calls back as configured."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is shown of a message in which words were found."""
+"""The excerpt of a message that a search found."""
 
 from timeloom.runtime.read.search import SNIPPET_CHARS, snippet
 

@@ -1,4 +1,4 @@
-"""Spans: what OpenTelemetry is told of a conversation follows from its log alone."""
+"""OpenTelemetry spans of a conversation follow from its log alone."""
 
 from collections.abc import Sequence
 

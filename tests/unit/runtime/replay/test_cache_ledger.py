@@ -63,7 +63,7 @@ class Talk:
         self.turns: Turns | None = None
 
     async def say(self, text: str, after_s: float = 5, attached: tuple[Attachment, ...] = ()) -> None:
-        """Says something so many seconds after what was said last."""
+        """Send a message that many seconds after the previous one."""
         self.clock.now_s += after_s
         self.model.now_s = self.clock.now_s
         if self.turns is None:
@@ -91,7 +91,7 @@ def numbers(call: ReplayedCall, row: CacheRow) -> tuple[tuple[int, ...], tuple[i
 
 
 def check_close(call: ReplayedCall, row: CacheRow, tolerance: float = 0.01) -> None:
-    """What was expected is what was reported, within so much of the prompt."""
+    """Assert that the expected tokens equal the reported ones, within that share of the prompt."""
     expected, reported = numbers(call, row)
     prompt = sum(reported) - reported[2]
     assert all(abs(one - two) <= tolerance * prompt for one, two in zip(expected, reported, strict=True))
@@ -267,7 +267,7 @@ def test_a_log_of_another_rendering_is_not_said_to_be_edited() -> None:
 
 
 async def talked(tmp_path: Path) -> list[Entry]:
-    """The log of a talk whose calls recorded what they expected."""
+    """Return the log of a conversation whose calls recorded their expected cache reads."""
     talk = Talk(tmp_path, answers("one"), answers("two"))
     await talk.say("words " * 3_000)
     await talk.say("and?")

@@ -1,4 +1,4 @@
-"""Recovery: whatever was forgotten, and however often, is read again byte for byte in at most two reads."""
+"""Hidden content is retrieved byte for byte in at most two reads, however often it was compacted."""
 
 import asyncio
 import tempfile

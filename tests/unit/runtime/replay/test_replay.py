@@ -1,4 +1,4 @@
-"""Replay: whatever happened in a conversation, each model call's request is made again as it was sent."""
+"""Replay rebuilds the request of each model call of any conversation as it was sent."""
 
 import asyncio
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ def test_every_call_of_a_conversation_re_renders_to_its_hash(tmp_path: Path, nam
 
 
 async def check_sent(store: Store, call: ReplayedCall, request: ModelRequest) -> None:
-    """The rebuilt prompt is what the model was sent, to the byte and to the cache point."""
+    """Assert that the rebuilt prompt equals the sent one, to the byte and to the cache point."""
     prompt = await rebuild(store, call.conversation, call.seq)
     assert (prompt.system, prompt.call.verdict) == (request.system, "same")
     assert await explain(store, call.conversation, call.seq) == replace(prompt, call=call)

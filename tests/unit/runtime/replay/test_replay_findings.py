@@ -1,4 +1,4 @@
-"""What a replay says of logs that were changed, damaged or written by another version."""
+"""Findings of a replay for logs that were changed, damaged or written by another version."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -255,9 +255,9 @@ def test_a_rebuilt_prompt_shows_everything_with_its_cache_points() -> None:
 @pytest.mark.parametrize("seq", [2, 99])
 def test_what_is_no_model_call_cannot_be_rebuilt(seq: int) -> None:
     async def check() -> None:
-        with pytest.raises(CodedError, match="no model call"):
+        with pytest.raises(CodedError, match="not a model call"):
             await rebuild(await stored(FOUR), CONVERSATION, seq)
-        with pytest.raises(CodedError, match="no model call"):
+        with pytest.raises(CodedError, match="not a model call"):
             await explain(await stored(FOUR), CONVERSATION, seq)
 
     run(check)

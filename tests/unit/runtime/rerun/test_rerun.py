@@ -60,7 +60,7 @@ class Stage:
         self.policies: tuple[Policy, ...] = ()
         self.budgets = Budgets()
         self.meanwhile: Callable[[Turns], Awaitable[object]] | None = None
-        """What somebody does while the first call of the record runs."""
+        """An action while the first recorded call runs."""
         self._turns: Turns | None = None
 
     async def hold(
@@ -344,7 +344,7 @@ async def test_a_stop_of_the_record_stops_the_rerun(tmp_path: Path) -> None:
 
 
 def _said(entries: Sequence[Entry]) -> list[str]:
-    """What was said, with what stands before it."""
+    """Return the path of each user message with the number of tool calls before it."""
     said = [entry for entry in entries if isinstance(entry.block, Followup | UserPrompt)]
     return [f"{entry.path} {sum(isinstance(e.block, ToolCall) for e in entries[: entry.seq])}" for entry in said]
 

@@ -1,4 +1,4 @@
-"""Resuming: the turn of a re-run whose process was killed is over for whoever opens it; every other turn goes on."""
+"""Resuming a session ends the turn of a killed re-run; every other open turn continues."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ FIRST_ROUND = 4
 
 
 class Scene(Stage):
-    """A conversation of two turns, and what a killed process leaves of its re-runs."""
+    """A conversation of two turns, and the entries that a killed process left of its re-runs."""
 
     async def record(self) -> ConversationId:
         turns = await self.open()
@@ -63,7 +63,7 @@ class Scene(Stage):
         return await self.store.load(found.kept)
 
     async def killed_after(self, entries: Sequence[Draft], name: str = "") -> ConversationId:
-        """What is left of a conversation whose process was killed when these were stored."""
+        """A conversation whose process was killed after these blocks were stored."""
         conversation = ConversationId(name or f"conv_{len(entries)}")
         await self.store.append(conversation, 0, entries)
         return conversation

@@ -1,4 +1,4 @@
-"""The session: what it appended is durable, published in order, and in its views."""
+"""The session: appended entries are durable, published in order, and in its views."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

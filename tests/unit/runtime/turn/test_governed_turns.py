@@ -389,7 +389,7 @@ def test_a_lost_call_of_a_turn_that_was_stopped_is_closed_without_running(tmp_pa
 
 @dataclass
 class Outbox:
-    """A service outside that knows what was sent."""
+    """An external service that records the sent messages."""
 
     sent: list[str] = field(default_factory=list[str])
     asked: list[str] = field(default_factory=list[str])
@@ -572,7 +572,7 @@ def looking(stage: Stage) -> FunctionTool:
 
 
 class DearModel:
-    """A scripted model with a price, or with one that nobody knows."""
+    """A scripted model with a known or an unknown price."""
 
     def __init__(self, stage: Stage, nano_usd: int | None) -> None:
         self._model = stage.model
@@ -716,7 +716,7 @@ def test_a_lost_call_of_a_tool_that_is_not_here_is_left_to_a_person(tmp_path: Pa
         turns = await cut_off(stage, "mail.send")
         assert await turns.go_on() == "waiting"
         await decided(turns, True)
-        with pytest.raises(CodedError, match="there is no such tool here"):
+        with pytest.raises(CodedError, match="which is not available here"):
             await turns.go_on()
         outbox = Outbox()
         stage.extra = (outbox.tool(),)

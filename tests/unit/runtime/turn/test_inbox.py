@@ -1,4 +1,4 @@
-"""What is said to a running turn: it is on the timeline at once, interrupts what it should, and is never overlooked."""
+"""Messages to a running turn are stored at once, interrupt the right steps, and are never missed."""
 
 import asyncio
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ OUTER, INNER = CallId("c1"), CallId("c2")
 
 
 class Played:
-    """A tool that makes the calls it is told to make, as a program would, and keeps what it was answered."""
+    """A tool that makes the configured calls like a program, and records the answers."""
 
     def __init__(self, *wanted: tuple[str, str]) -> None:
         self.wanted = wanted

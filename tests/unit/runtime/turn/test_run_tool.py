@@ -31,7 +31,7 @@ PATH = f"fi:{TURN}.files/a.md"
 
 
 class Doing:
-    """A tool that is whatever is put into it, also what the port does not allow."""
+    """A tool with configurable behaviour, also behaviour that the port does not allow."""
 
     def __init__(
         self, work: Callable[[ToolContext], Awaitable[object]], deadline_s: float = 60, effect: Effect = "pure"

@@ -1,4 +1,4 @@
-"""The title of a conversation: it comes after the answer, whatever its model does, and disturbs nothing."""
+"""The title of a conversation is generated after the answer, and its model cannot disturb the turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -33,7 +33,7 @@ from timeloom.stores.in_memory.store import MemoryStore
 
 
 class TitleModel:
-    """Answers with these pieces, then waits for the gate; keeps what it was asked."""
+    """Answers with these pieces, then waits for the gate; records its requests."""
 
     name = "small:title"
     window_tokens = 8_000
@@ -219,7 +219,7 @@ def test_a_model_that_does_not_come_to_an_end_is_given_up(tmp_path: Path) -> Non
 
 
 class Clinging:
-    """A model that does not let go of its call until it is told to."""
+    """A model that holds its call until the test releases it."""
 
     name = "clinging"
     window_tokens = 8_000

@@ -1,4 +1,4 @@
-"""Whatever a call comes to, its blocks have one order, are bounded, and close the call."""
+"""The result blocks of every call have one order, are bounded, and close the call."""
 
 import json
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ async def child(store: Store, parent: ConversationId, tmp_path: Path, budgets: B
 
 
 async def spent_by(children: list[tuple[str, Turns, Stage]]) -> tuple[Counter[str], int]:
-    """What the timelines say was spent, and the tokens of the largest call."""
+    """Return the amounts spent according to the timelines, and the tokens of the largest call."""
     spent, largest = Counter[str](), 0
     for _, turns, stage in children:
         blocks = await blocks_of(turns)

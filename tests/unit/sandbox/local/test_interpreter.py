@@ -1,4 +1,4 @@
-"""The interpreter of programs: it works wherever it lies, and nothing of what lies around it is shown."""
+"""The interpreter of programs works from any folder, and nothing else of that folder is visible."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def printed(python: Path, code: str, runs: Path) -> str:
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path) -> Path:
-    """A folder in which somebody has made an environment among their own files."""
+    """A folder with an environment among a user's files."""
     project = tmp_path / "project"
     environment(project)
     (project / ".env").write_text(SECRET, encoding="ascii")

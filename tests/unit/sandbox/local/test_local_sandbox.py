@@ -194,7 +194,7 @@ def test_one_that_died_while_it_waited_is_not_used(warm: LocalSettings) -> None:
 
 
 def test_a_list_of_fonts_is_made_once_and_given_to_all(tmp_path: Path) -> None:
-    """By a library that is slow the first time and keeps what it has found in a folder of its user's."""
+    """The library is slow on first use and caches its result in a folder of its user."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
     (packages / "matplotlib").mkdir()
@@ -259,7 +259,7 @@ def test_whoever_is_cancelled_while_a_sandbox_starts_leaves_nothing(tmp_path: Pa
 
 @pytest.fixture(name="young")
 def _young() -> Generator["subprocess.Popen[bytes]"]:
-    """A bubblewrap that has a child and cannot say so, because nobody reads what it says; its child waits for it."""
+    """A bubblewrap whose child waits, because its output pipe is full and has no reader."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with contextlib.suppress(BlockingIOError):
@@ -309,7 +309,7 @@ def test_a_closed_sandbox_runs_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", ["print('on')\nimport time\ntime.sleep(600)\n", "print('on')\n"])
 def test_closing_in_the_middle_of_a_run_tells_whoever_waits_and_leaves_nothing(code: str, tmp_path: Path) -> None:
-    """Whether the program runs, or has ended and what it left is being looked at."""
+    """The program still runs, or it has ended and its output folder is being read."""
 
     async def once() -> None:
         sandbox = LocalSandbox(LocalSettings(folder=tmp_path / "runs", warm=1, preload=("json",)))
@@ -375,7 +375,7 @@ def test_whoever_is_cancelled_while_a_sandbox_opens_leaves_nothing(pause_s: floa
 
 
 def test_an_interpreter_is_known_by_what_it_says_of_itself(tmp_path: Path) -> None:
-    """A script that finds one is followed, and of what it needs only that is shown."""
+    """A wrapper script is followed to its interpreter, and only the required files are visible."""
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="ascii")
     script.chmod(0o755)

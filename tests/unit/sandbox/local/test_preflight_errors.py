@@ -1,4 +1,4 @@
-"""A machine that cannot isolate programs runs none, and says what it lacks."""
+"""A machine that cannot isolate programs runs none, and the error names the missing feature."""
 
 import asyncio
 import os
@@ -77,7 +77,7 @@ def test_without_user_namespaces_it_says_what_to_allow(
 def test_a_bubblewrap_that_isolates_nothing_is_found_out(
     settings: LocalSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says that a process of ours is what it has isolated: nothing is run in that one, and it is left in peace."""
+    """It names a host process as its isolated one: nothing runs in that process, and it is not killed."""
     folder = Path("/tmp") / f"timeloom-fake-{os.getpid()}"
     ours = subprocess.Popen(["sleep", "600"])
     # It finds in its arguments on which descriptor it is to say so.

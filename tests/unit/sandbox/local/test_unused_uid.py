@@ -1,4 +1,4 @@
-"""Who programs are on this machine: somebody whose number no account has."""
+"""Programs run under a uid that belongs to no account."""
 
 import grp
 import os

@@ -1,4 +1,4 @@
-"""A damaged store says what is wrong and with which conversation, and gives everything else."""
+"""A damaged store names the damage and its conversation, and serves everything else."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ State = dict[ConversationId, list[Entry]]
 
 @pytest.fixture
 def state(tmp_path: Path) -> State:
-    """Twenty conversations of thirty entries in the folder, each with a payload of its own and a shared one."""
+    """Twenty conversations of thirty entries in the folder, each with an unshared and a shared payload."""
 
     async def fill() -> State:
         async with await SqliteStore.open(tmp_path) as store:
@@ -59,7 +59,7 @@ async def outcome(store: SqliteStore, name: ConversationId) -> list[Entry] | Cod
 
 
 def looked_at(folder: Path) -> tuple[dict[ConversationId, list[Entry] | CodedError], Verified]:
-    """What the store says of each conversation, and of itself."""
+    """Return the store's findings for each conversation and for itself."""
 
     async def look() -> tuple[dict[ConversationId, list[Entry] | CodedError], Verified]:
         async with await SqliteStore.open(folder) as store:

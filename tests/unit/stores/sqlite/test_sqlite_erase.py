@@ -1,4 +1,4 @@
-"""What was erased or deleted leaves no trace in the files of the embedded store."""
+"""Erased and deleted content leaves no trace in the files of the embedded store."""
 
 import asyncio
 from pathlib import Path

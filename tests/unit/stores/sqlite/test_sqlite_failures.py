@@ -1,4 +1,4 @@
-"""Disks that are full or fail: what the SQLite store accepts then, and what it refuses."""
+"""Full and failing disks: the operations that the SQLite store accepts and refuses."""
 
 import asyncio
 import errno
@@ -25,7 +25,7 @@ LARGE = "a large text " * 4000
 
 
 class FailingDisk(Disk):
-    """A disk that is full as long as it is told to be."""
+    """A disk that can be set to be full."""
 
     def __init__(self) -> None:
         self.fails = ""

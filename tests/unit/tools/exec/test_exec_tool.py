@@ -44,7 +44,7 @@ def error_of(outcome: Outcome) -> str:
 
 
 def report_of(outcome: Outcome) -> str:
-    """The report without what the program printed."""
+    """Return the report without the printed output."""
     assert outcome.status is not None
     return outcome.status.partition("\nPrinted")[0]
 

@@ -1,4 +1,4 @@
-"""What a program may ask for while it runs, and what it is answered."""
+"""Requests of a running program to its broker, and the answers."""
 
 import base64
 from collections.abc import Sequence
@@ -150,7 +150,7 @@ async def test_a_program_makes_so_many_calls_and_no_more(stage: Stage) -> None:
 
 
 async def test_calls_of_a_program_hold_so_many_bytes_and_no_more(stage: Stage) -> None:
-    """Of what is sent and of what is answered."""
+    """The limit counts parameters and answers."""
     broker = await limited(stage, Limits(tool_bytes=3_000))
     params = msgspec.json.encode({"query": "ü" * 500}).decode()
     answers = [await broker.call("web_tools.web_search", params) for _ in range(3)]

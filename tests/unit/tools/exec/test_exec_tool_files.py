@@ -1,4 +1,4 @@
-"""What a program finds when it begins, and what of its files is kept when it has ended."""
+"""The input files of a program, and the output files that are kept."""
 
 from pathlib import Path
 

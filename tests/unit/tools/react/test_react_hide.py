@@ -1,4 +1,4 @@
-"""react.hide puts recent blocks out of sight and leaves what the cache holds alone."""
+"""react.hide replaces recent blocks and refuses those before the cache point."""
 
 from pathlib import Path
 

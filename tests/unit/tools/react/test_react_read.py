@@ -1,4 +1,4 @@
-"""react.read brings back what paths lead to, says what is missing, and repeats nothing that is in sight."""
+"""react.read shows the content of paths, names missing ones, and repeats no visible content."""
 
 import re
 from collections.abc import Mapping

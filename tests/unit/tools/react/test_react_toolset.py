@@ -36,7 +36,7 @@ async def called(stage: Stage, tool_id: str, **params: object) -> Outcome:
 
 
 async def run(stage: Stage, tool_id: str, **params: object) -> list[str]:
-    """Runs the call as the runtime does, appends what it leaves, and says of which classes that is."""
+    """Run the call like the runtime, append its blocks, and return their classes."""
     context = stage.context(T2)
     call = ToolCall(tool_id=tool_id, tool_call_id=context.tool_call_id, params=json.dumps(params))
     await stage.append(call, turn=T2)

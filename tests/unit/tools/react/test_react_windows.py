@@ -1,4 +1,4 @@
-"""A window shows as much of a text as its bounds allow, says which lines, and how to go on."""
+"""A window shows as much of a text as its bounds allow, its line range, and where to continue."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Lifetimes of cache points: what costs least by the pauses that the conversation has shown."""
+"""Lifetimes of cache points: the cheapest choice for the pauses that the conversation has shown."""
 
 import msgspec
 import pytest

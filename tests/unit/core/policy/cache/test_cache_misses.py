@@ -1,4 +1,4 @@
-"""Reasons of the cache: each way in which a request reads less than it could, or other than expected, has its name."""
+"""Cache misses: each reason for which a request reads less than it could has a name."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Cache points: three at most, found by counting rounds, and what lies behind the second may be hidden."""
+"""Cache points: at most three, found by counting rounds; blocks after the second may be hidden."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Erased blocks say nothing of what they said, and what was made from what is found by where it came from."""
+"""Erased blocks keep no text, and blocks derived from erased ones are found by their origin."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -66,7 +66,7 @@ NAMES = (
     "lifetime purpose foreign_type foreign_path how given_ts",
 )
 KEPT = frozenset(" ".join(NAMES).split())
-"""Fields that name, count or classify, and say nothing; what is in no other field may outlive an erase."""
+"""Fields that only name, count or classify; content of other fields must not survive an erasure."""
 
 
 def marked(value: object, name: str = "") -> object:

@@ -1,0 +1,274 @@
+/** The open conversation: applies the events of its stream to its state, and sends messages to it. */
+import { apiPath, post, type Schemas, upload } from "../api/client";
+import { type Connection, type StreamEvent, subscribe } from "../api/stream";
+import { type Block, meta, table } from "../timeline/blocks";
+import { addOutput, applyBlock, clearOutput, emptyTimeline, fileKey, markSeen, type StreamTimings, type Timeline } from "../timeline/fold";
+import type { Live } from "../timeline/model";
+import { DRAFT, errorMessage, listConversations, showPanel, useAppStore } from "./appStore";
+
+type Status = Schemas["ConvStatus"];
+
+export interface OpenConversation {
+  id: string;
+  timeline: Timeline;
+  /** Increases with every change of the timeline, which is updated in place. */
+  version: number;
+  live: Live;
+  status: Status | null;
+  connection: Connection;
+  /** Why the conversation cannot be shown, or why its turn cannot continue. */
+  problem: string;
+  compacting: boolean;
+  /** Messages that this page sent and the timeline does not have yet. */
+  sending: { text: string; mode: SendMode }[];
+}
+
+export type SendMode = "message" | "steer";
+
+const set = useAppStore.setState;
+const get = useAppStore.getState;
+
+let unsubscribe: (() => void) | null = null;
+
+export function openConversation(id: string): void {
+  if (get().open?.id === id) return;
+  unsubscribe?.();
+  set({ open: newOpenConversation(id), panel: get().panel === "inspector" ? "inspector" : "", panelItem: "" });
+  unsubscribe = subscribe(id, {
+    lastSeq: () => get().open?.timeline.tail ?? 0,
+    onEvents: (events) => queueEvents(id, events),
+    onConnection: (connection, problem) => {
+      // The session is no longer valid, for example after a restart. The URL keeps the conversation, so it opens again after sign-in.
+      if (problem?.status === 401) {
+        closeConversation();
+        set({ authState: "signedOut" });
+        return;
+      }
+      updateOpen(id, (open) => ({ ...open, connection, problem: problem ? errorMessage(problem) : open.problem }));
+      // Queued in order with the other events, because events of the previous stream may still be waiting.
+      if (connection === "live") queueEvents(id, [{ event: STREAM_STARTED, data: null }]);
+    },
+  });
+}
+
+/** Read the open conversation from its beginning, because stored blocks have changed. */
+export function reloadConversation(id: string): void {
+  if (get().open?.id !== id) return;
+  closeConversation();
+  openConversation(id);
+}
+
+export function closeConversation(): void {
+  unsubscribe?.();
+  unsubscribe = null;
+  set({ open: null, panel: "", panelItem: "" });
+}
+
+function newOpenConversation(id: string): OpenConversation {
+  return {
+    id,
+    timeline: emptyTimeline(),
+    version: 0,
+    live: emptyLive(),
+    status: null,
+    connection: "connecting",
+    problem: "",
+    compacting: false,
+    sending: [],
+  };
+}
+
+/** An event of this page, not of the server: a stream has started and resends all unfinished text. */
+const STREAM_STARTED = "stream.started";
+
+const emptyLive = (): Live => ({ channels: {}, since: {}, stale: false, expectedStatuses: 0, lastStatusAt: 0 });
+/** Drop all unfinished text, but remember that a stream has just started. */
+const clearLive = (live: Live): Live =>
+  Object.keys(live.since).length ? { ...emptyLive(), expectedStatuses: live.expectedStatuses, lastStatusAt: live.lastStatusAt } : live;
+
+let queued: { id: string; events: StreamEvent[] } = { id: "", events: [] };
+let isFlushScheduled = false;
+
+/** Apply events once per frame: a stream sends hundreds per second, a screen draws sixty. */
+function queueEvents(id: string, events: StreamEvent[]): void {
+  if (queued.id !== id) queued = { id, events: [] };
+  queued.events.push(...events);
+  if (isFlushScheduled) return;
+  const flush = () => {
+    window.clearTimeout(timer);
+    window.cancelAnimationFrame(frame);
+    isFlushScheduled = false;
+    const batch = queued;
+    queued = { id: "", events: [] };
+    updateOpen(batch.id, (open) => batch.events.reduce(applyEvent, { ...open, version: open.version + 1 }));
+  };
+  // A page in the background gets no animation frames.
+  const timer = window.setTimeout(flush, 100);
+  const frame = window.requestAnimationFrame(flush);
+  isFlushScheduled = true;
+}
+
+function updateOpen(id: string, change: (open: OpenConversation) => OpenConversation): void {
+  const { open } = get();
+  if (open?.id === id) set({ open: change(open) });
+}
+
+function applyEvent(open: OpenConversation, { event, data }: StreamEvent): OpenConversation {
+  switch (event) {
+    case "chat.block": {
+      const { seq, block } = data as { seq: number; block: Block };
+      applyBlock(open.timeline, seq, block, streamTimings(open.live));
+      return afterBlock({ ...open, live: closeChannels(open.live, block), sending: withoutStored(open.sending, block) }, block);
+    }
+    case "chat.step": {
+      const step = data as { step: string; turn_id: string; seen?: number };
+      if (step.step === "model" && step.seen) {
+        markSeen(open.timeline, step.turn_id, step.seen, open.timeline.blocks[open.timeline.tail - 1]?.ts ?? "");
+      }
+      return open;
+    }
+    case STREAM_STARTED:
+      return { ...open, live: { ...open.live, stale: true, expectedStatuses: 2, lastStatusAt: 0 } };
+    case "chat.delta":
+      return applyDelta(open, data as Delta);
+    case "conv.status":
+      return applyStatus(open, data as Status);
+    case "chat.compaction":
+      return { ...open, compacting: (data as { status: string }).status === "started" };
+    case "chat.error": {
+      const { code, message } = data as { code: string; message: string };
+      return ["reader_too_slow", "server_closing"].includes(code) ? open : { ...open, problem: message };
+    }
+    default:
+      return open;
+  }
+}
+
+function applyStatus(open: OpenConversation, status: Status): OpenConversation {
+  const idle = status.state === "idle";
+  const { expectedStatuses } = open.live;
+  const live = expectedStatuses ? { ...open.live, expectedStatuses: expectedStatuses - 1, lastStatusAt: Date.now() } : open.live;
+  return { ...open, status, live: idle ? { ...clearLive(live), stale: false } : live, compacting: open.compacting && !idle };
+}
+
+/** Channels of the model's reply. Every other channel is output of a running tool. */
+const REPLY_CHANNELS = new Set(["answer", "thinking", "timeline_text", "canvas", "code"]);
+
+interface Delta {
+  turn_id: string;
+  channel: string;
+  text: string;
+  /** The server resends only the end of a long text, and this is its first part. */
+  cut?: boolean;
+}
+
+const WIDE_SCREEN = "(min-width: 901px)";
+
+function applyDelta(open: OpenConversation, { turn_id, channel, text, cut }: Delta): OpenConversation {
+  const { channels: known, since, stale, lastStatusAt } = open.live;
+  if (stale) clearOutput(open.timeline, turn_id);
+  const channels = stale ? {} : known;
+  if (!REPLY_CHANNELS.has(channel)) {
+    addOutput(open.timeline, turn_id, text);
+    return stale ? { ...open, live: { ...open.live, channels, stale: false } } : open;
+  }
+  if (channel === "canvas" && known["canvas"] === undefined && get().panel === "" && window.matchMedia(WIDE_SCREEN).matches) showPanel("canvas", DRAFT);
+  const before = cut ? TRUNCATED_START : (channels[channel] ?? "");
+  const startedAt = since[channel] ?? (Date.now() - lastStatusAt < RESEND_MS ? 0 : Date.now());
+  return {
+    ...open,
+    live: { ...open.live, channels: { ...channels, [channel]: before + text }, since: { ...since, [channel]: startedAt }, stale: false },
+  };
+}
+
+/** Text that arrives within this time after a status may be resent text, so its start time is unknown. */
+const RESEND_MS = 250;
+
+/** Return how long the reply that is being streamed has been thinking and writing; 0 means unknown. */
+export function streamTimings({ since }: Live): StreamTimings {
+  const { thinking, ...others } = since;
+  const rest = Object.values(others);
+  const outputStart = rest.includes(0) ? 0 : Math.min(...rest, Date.now());
+  return {
+    thinkingMs: thinking && outputStart ? Math.max(1, outputStart - thinking) : 0,
+    outputMs: rest.length && outputStart ? Date.now() - outputStart : 0,
+  };
+}
+
+/** Replaces the start of a text that was too long to resend. The stored block has all of it. */
+const TRUNCATED_START = "… ";
+
+/** The channels whose text each type of stored block replaces. */
+const REPLACES = table<string[]>({
+  "react.thinking": ["thinking"],
+  "react.notes": ["timeline_text"],
+  "react.tool.code": ["code"],
+  "react.tool.result": ["canvas"],
+  "assistant.completion": ["answer"],
+});
+const REPLACES_ALL = new Set(["react.model.call", "react.round.start", "react.turn.end"]);
+
+function closeChannels(live: Live, block: Block): Live {
+  // The outcome of a failed reply contains the text that was streamed.
+  const failed = block.type === "react.model.outcome" && Boolean(meta(block, "error"));
+  if (failed || REPLACES_ALL.has(block.type)) return clearLive(live);
+  const replaced = REPLACES[block.type];
+  if (!replaced?.some((channel) => channel in live.channels)) return live;
+  const channels = Object.fromEntries(Object.entries(live.channels).filter(([channel]) => !replaced.includes(channel)));
+  return { ...live, channels };
+}
+
+function withoutStored(sending: OpenConversation["sending"], block: Block): OpenConversation["sending"] {
+  if (!sending.length || !block.type.startsWith("user.")) return sending;
+  const at = sending.findIndex((one) => one.text === (block.text ?? ""));
+  return at < 0 ? sending : sending.toSpliced(at, 1);
+}
+
+function afterBlock(open: OpenConversation, block: Block): OpenConversation {
+  if (block.type === "conv.title") renameInList(open.id, block.text ?? "");
+  if (block.type === "react.tool.result" && block.path?.startsWith("fi:") && get().panelItem === DRAFT) showPanel("canvas", fileKey(block.path));
+  if (block.type === "turn.header") return { ...open, problem: "" };
+  return open;
+}
+
+function renameInList(id: string, title: string): void {
+  set({ conversations: get().conversations.map((one) => (one.id === id ? { ...one, title } : one)) });
+}
+
+/** Send a message to the open conversation, or start a new one, and return its id. Throws the server's error. */
+export async function sendMessage(text: string, mode: SendMode, files: File[] = [], options: UploadOptions = {}): Promise<string> {
+  const { open } = get();
+  const one = { text, mode };
+  if (open) updateOpen(open.id, (before) => ({ ...before, sending: [...before.sending, one] }));
+  const path = mode === "steer" && open ? apiPath("events", open.id) : apiPath("chat");
+  const body: Record<string, string> = mode === "steer" && open ? { kind: "steer", text } : { message: text };
+  if (open && mode !== "steer") body["conversation_id"] = open.id;
+  try {
+    const accepted = files.length ? await upload<Accepted>(path, formOf(body, files), options.progress ?? (() => undefined), options.abort) : await post<Accepted>(path, body);
+    if (!open) void listConversations();
+    return accepted.conversation_id;
+  } catch (error) {
+    if (open) updateOpen(open.id, (before) => ({ ...before, sending: before.sending.filter((other) => other !== one) }));
+    throw error;
+  }
+}
+
+type Accepted = Schemas["Accepted"];
+
+interface UploadOptions {
+  progress?: (share: number) => void;
+  abort?: AbortSignal;
+}
+
+function formOf(body: Record<string, string>, files: File[]): FormData {
+  const form = new FormData();
+  for (const [key, value] of Object.entries(body)) form.append(key, value);
+  for (const file of files) form.append("files", file, file.name);
+  return form;
+}
+
+/** Stop the running turn. */
+export async function stopTurn(): Promise<void> {
+  const { open } = get();
+  if (open) await post(apiPath("events", open.id), { kind: "steer", text: "" });
+}
